@@ -7,7 +7,7 @@
 
 using namespace kerf;
 using namespace kerf::search;
-using namespace kerf::search::tuning::ascent;
+using namespace kerf::search::tuning;
 
 AscentResult
 kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> prices, const AscentOptions &options,
@@ -21,41 +21,41 @@ kerf::search::ascend(const Core &core, Dual &dual, std::vector<double> prices, c
   int stalled = 0, streak = 0;
   for (int pass = 0; pass < options.passes; ++pass) {
     double bound = dual.pass(prices);
-    best.steps += dual.workPerPass() * 2 + static_cast<int64_t>(rows) + kOverhead;
+    best.steps += dual.workPerPass() * 2 + static_cast<int64_t>(rows) + ascent::kOverhead;
     if (bound > best.bound || pass == 0) {
       best.bound = bound;
       best.prices = prices;
-      if (++streak >= kStreak) {
-        best.rate = std::min(best.rate * kGrow, kMostRate);
+      if (++streak >= ascent::kStreak) {
+        best.rate = std::min(best.rate * ascent::kGrow, ascent::kMostRate);
         streak = 0;
       }
     } else {
       streak = 0;
     }
-    double widest = std::max(kFirstWidth * std::abs(best.bound), core.quantum);
+    double widest = std::max(ascent::kFirstWidth * std::abs(best.bound), core.quantum);
     best.width = shrunk * (options.width > 0 ? std::min(options.width, widest) : widest);
     if (best.bound > options.enough || !shouldContinue(best, prices))
       break;
     double worthwhile =
-        options.enough < kInfinity ? kWorthwhile * (options.enough - best.bound) : 2e-5 * std::abs(best.bound);
+        options.enough < kInfinity ? ascent::kWorthwhile * (options.enough - best.bound) : 2e-5 * std::abs(best.bound);
     if (best.bound > reference + worthwhile) {
       reference = best.bound;
       stalled = 0;
-    } else if (++stalled > kPatience) {
-      if (rows == 0 || best.rate < options.rate * kLeastRate)
+    } else if (++stalled > ascent::kPatience) {
+      if (rows == 0 || best.rate < options.rate * ascent::kLeastRate)
         break;
-      best.rate *= kShrink;
-      shrunk *= kShrink;
+      best.rate *= ascent::kShrink;
+      shrunk *= ascent::kShrink;
       stalled = 0;
       prices = best.prices;
     }
     if (rows == 0)
       continue;
     std::vector<double> expected = dual.expectedBytes(best.width);
-    double least = kLeastShare * costOfSlack(core, prices) / static_cast<double>(rows);
+    double least = ascent::kLeastShare * costOfSlack(core, prices) / static_cast<double>(rows);
     for (size_t r = 0; r < rows; ++r) {
       double excess = (expected[r] - static_cast<double>(core.slack[r])) / core.positiveSlack(r);
-      direction[r] = kMemory * direction[r] + (1 - kMemory) * std::clamp(excess, -1.0, 1.0);
+      direction[r] = ascent::kMemory * direction[r] + (1 - ascent::kMemory) * std::clamp(excess, -1.0, 1.0);
       double change = best.rate * std::abs(direction[r]), factor = 1 + change * (1 + change / 2);
       prices[r] = std::max(least / core.positiveSlack(r), direction[r] > 0 ? prices[r] * factor : prices[r] / factor);
     }
@@ -70,15 +70,15 @@ int64_t kerf::search::scalePrices(const Core &core, Dual &dual, std::vector<doub
     for (double &price : scaled)
       price *= scale;
     double bound = -kInfinity;
-    for (int pass = 0; pass < kScalePasses; ++pass)
+    for (int pass = 0; pass < ascent::kScalePasses; ++pass)
       bound = dual.pass(scaled);
-    steps += kScalePasses * (2 * dual.workPerPass() + static_cast<int64_t>(prices.size()) + kOverhead);
+    steps += ascent::kScalePasses * (2 * dual.workPerPass() + static_cast<int64_t>(prices.size()) + ascent::kOverhead);
     return bound;
   };
   double best = boundAt(1), scale = 1;
   // The bound is concave in the scale: larger scales are tried as long as they help, then smaller ones.
-  for (double factor : {kScaleStep, 1 / kScaleStep}) {
-    for (int n = 0; n < kScaleSteps && best < enough; ++n) {
+  for (double factor : {ascent::kScaleStep, 1 / ascent::kScaleStep}) {
+    for (int n = 0; n < ascent::kScaleSteps && best < enough; ++n) {
       double bound = boundAt(scale * factor);
       if (bound <= best)
         break;

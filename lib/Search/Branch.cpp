@@ -8,7 +8,7 @@
 
 using namespace kerf;
 using namespace kerf::search;
-using namespace kerf::search::tuning::branch;
+using namespace kerf::search::tuning;
 
 namespace {
 
@@ -24,23 +24,23 @@ public:
       return kInfinity;
     }
     --nodes;
-    limits.stepsLeft -= kOverhead;
+    limits.stepsLeft -= branching::kOverhead;
     Dual dual(core);
-    AscentResult ascent = climb(core, dual, prices, depth == 0 ? 10 * kPasses : kPasses);
+    AscentResult ascent = climb(core, dual, prices, depth == 0 ? 10 * branching::kPasses : branching::kPasses);
     if (limits.prunes(ascent.bound))
       return kInfinity;
     double bound = dual.pass(ascent.prices);
     offerRoundedChoice(core, dual, ascent.prices, limits, onChoice);
     if (limits.prunes(bound))
       return kInfinity;
-    if (nodes <= 0 || limits.exhausted() || depth > kDepth)
+    if (nodes <= 0 || limits.exhausted() || depth > branching::kDepth)
       return bound;
     Reduction left = reduce(dual.prune(limits.prunableGap(bound)));
     limits.stepsLeft -= 4 * core.cells();
     OnChoice up = [&](const Labels &labels) { onChoice(left.expand(labels)); };
     std::vector<double> kept = mapPrices(left.core, core.moment, ascent.prices);
     double below = left.core.infeasible || left.core.size() == 0 ||
-                           left.core.allLabels() < kRepeatShare * static_cast<double>(core.allLabels())
+                           left.core.allLabels() < branching::kRepeatShare * static_cast<double>(core.allLabels())
                        ? explore(left.core, kept, up, depth + 1)
                        : split(left.core, kept, up, depth);
     return std::max(below, bound);
@@ -50,7 +50,7 @@ private:
   AscentResult climb(const Core &core, Dual &dual, const std::vector<double> &prices, int passes) {
     AscentOptions options;
     options.passes = passes;
-    options.rate = kRate;
+    options.rate = branching::kRate;
     options.width = limits.undecidedWidth(core.constant);
     options.enough = limits.cutoff - limits.leastCostStep;
     AscentResult ascent =
@@ -94,7 +94,8 @@ private:
                                 (1 + 0.2 * static_cast<double>(core.usages[i].size())),
                             i});
     }
-    size_t tried = core.allLabels() <= kTrialLabels ? std::min(candidates.size(), kCandidates) : 1;
+    size_t tried =
+        core.allLabels() <= branching::kTrialLabels ? std::min(candidates.size(), branching::kCandidates) : 1;
     std::partial_sort(candidates.begin(), candidates.begin() + static_cast<ptrdiff_t>(tried), candidates.end());
     int chosen = candidates[0].second;
     double best = -1;
@@ -117,12 +118,12 @@ private:
     if (left.core.infeasible)
       return kInfinity;
     Dual dual(left.core);
-    return climb(left.core, dual, mapPrices(left.core, moments, prices), kTrialPasses).bound;
+    return climb(left.core, dual, mapPrices(left.core, moments, prices), branching::kTrialPasses).bound;
   }
 
   double split(const Core &core, const std::vector<double> &prices, const OnChoice &onChoice, int depth) {
     Dual dual(core);
-    AscentResult ascent = climb(core, dual, prices, kPasses / 2);
+    AscentResult ascent = climb(core, dual, prices, branching::kPasses / 2);
     double bound = dual.pass(ascent.prices);
     std::vector<std::vector<double>> raises = dual.reducedCosts();
     double gap = std::max(limits.prunableGap(bound), 1e-300);

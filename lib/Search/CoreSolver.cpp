@@ -14,7 +14,7 @@
 
 using namespace kerf;
 using namespace kerf::search;
-using namespace kerf::search::tuning::coreSolver;
+using namespace kerf::search::tuning;
 
 namespace {
 
@@ -30,13 +30,14 @@ public:
       tryStart();
     if (!finished())
       startPrices();
-    double rate = options.prices.empty() ? 0.2 : kNextRate;
+    double rate = options.prices.empty() ? 0.2 : coreSolver::kNextRate;
     for (int64_t round = 0; !finished(); ++round) {
       tighten(rate);
-      rate = kNextRate;
+      rate = coreSolver::kNextRate;
       if (finished() || limits.exhausted())
         break;
-      improve(std::min(kRoundSteps << std::min<int64_t>(round, 20), std::max<int64_t>(limits.stepsLeft, 1)), round);
+      improve(std::min(coreSolver::kRoundSteps << std::min<int64_t>(round, 20), std::max<int64_t>(limits.stepsLeft, 1)),
+              round);
       if (limits.exhausted())
         break;
     }
@@ -136,7 +137,7 @@ private:
       search.walked += walk.steps;
       finish(walk);
     }
-    if (limits.hasIncumbent || static_cast<double>(search.rounded) > kRoundShare * used)
+    if (limits.hasIncumbent || static_cast<double>(search.rounded) > coreSolver::kRoundShare * used)
       return;
     int64_t left = limits.stepsLeft;
     offerRoundedChoice(core, dual, current, limits, [&](const Labels &labels) { accept(labels); });
@@ -155,7 +156,7 @@ private:
       ascentOptions.width = width;
       ascentOptions.enough = limits.cutoff - limits.leastCostStep;
       if (checkpoint && result.history.empty() && !core.slack.empty())
-        limits.stepsLeft -= scalePrices(core, dual, prices, limits.cutoff - kReplayGap * checkpoint->gap);
+        limits.stepsLeft -= scalePrices(core, dual, prices, limits.cutoff - coreSolver::kReplayGap * checkpoint->gap);
       double gapBefore = limits.cutoff - result.bound;
       bool shrunk = false;
       int pass = 0;
@@ -166,14 +167,16 @@ private:
             limits.stepsLeft -= each;
             if (sofar.bound > result.bound + 1e-4 * std::abs(result.bound) || limits.prunes(sofar.bound))
               raiseBound(sofar.bound);
-            if (++pass % kRoundEvery == 0)
+            if (++pass % coreSolver::kRoundEvery == 0)
               searchChoices(core, dual, current, choices);
             double gap = limits.cutoff - sofar.bound;
-            bool again = checkpoint && pass >= kReplayPasses && gap < kReplayGap * checkpoint->gap;
-            shrunk = limits.hasIncumbent && (again || (pass > kPrunePasses && gap < kPruneAt * gapBefore));
+            bool again =
+                checkpoint && pass >= coreSolver::kReplayPasses && gap < coreSolver::kReplayGap * checkpoint->gap;
+            shrunk = limits.hasIncumbent &&
+                     (again || (pass > coreSolver::kPrunePasses && gap < coreSolver::kPruneAt * gapBefore));
             if (shrunk && !again) {
               limits.stepsLeft -= 4 * core.cells();
-              shrunk = dual.prunableShare(gap) > kPruneLeast;
+              shrunk = dual.prunableShare(gap) > coreSolver::kPruneLeast;
               gapBefore = gap;
             }
             return !shrunk && !limits.exhausted();
@@ -194,10 +197,10 @@ private:
       Reduction left = reduce(std::move(pruned));
       limits.stepsLeft -= 8 * core.cells();
       bool worthwhile =
-          static_cast<double>(left.core.allLabels()) < kWorthwhile * static_cast<double>(core.allLabels());
+          static_cast<double>(left.core.allLabels()) < coreSolver::kWorthwhile * static_cast<double>(core.allLabels());
       prices = mapPrices(left.core, core.moment, prices);
       stack.push(std::move(left));
-      rate = shrunk ? ascent.rate : std::min(rate, kNextRate);
+      rate = shrunk ? ascent.rate : std::min(rate, coreSolver::kNextRate);
       width = limits.undecidedWidth(result.bound);
       if (!shrunk && !worthwhile && !replaying())
         return;
@@ -208,7 +211,8 @@ private:
   void finish(const Walk &walk) {
     if (!walk.found.empty() && walk.cost < limits.cutoff)
       accept(walk.found);
-    walkShare = walk.found.empty() ? std::max(walkShare / 2, kLeastWalkShare) : std::min(walkShare * 2, kMostWalkShare);
+    walkShare = walk.found.empty() ? std::max(walkShare / 2, coreSolver::kLeastWalkShare)
+                                   : std::min(walkShare * 2, coreSolver::kMostWalkShare);
   }
 
   bool replaying() const { return options.history && result.history.size() < options.history->size(); }
@@ -253,12 +257,12 @@ private:
   /// Returns a choice that does not depend on the best one, for at most half of the steps of `part`.
   Labels anneal(Part &part) const {
     const Core &core = stack.core();
-    int64_t rounds = std::min<int64_t>(part.limits.stepsLeft / 2 / stepsOfWalk(core, 1), kMostRounds);
+    int64_t rounds = std::min<int64_t>(part.limits.stepsLeft / 2 / stepsOfWalk(core, 1), coreSolver::kMostRounds);
     Dual dual(core);
     double bound = -kInfinity;
-    for (int pass = 0; pass < kAnnealPasses; ++pass)
+    for (int pass = 0; pass < coreSolver::kAnnealPasses; ++pass)
       bound = dual.pass(prices);
-    double temperature = kHeat * (limits.cutoff - bound) / core.size();
+    double temperature = coreSolver::kHeat * (limits.cutoff - bound) / core.size();
     Walk walk = walkUnderPrices(core, dual.round(), prices,
                                 {kInfinity, part.restart, static_cast<int>(rounds), temperature}, part.limits.timeIsUp);
     part.limits.stepsLeft -= walk.steps;
@@ -277,7 +281,7 @@ private:
     }
     parts[0].task = firstTask(round);
     bool restarts = round >= restarting.next && parts.back().task == Task::Neighbourhoods && !core.slack.empty() &&
-                    steps / 2 >= stepsOfWalk(core, kLeastRounds);
+                    steps / 2 >= stepsOfWalk(core, coreSolver::kLeastRounds);
     if (restarts)
       parts.back().restart = ++walks;
     // Once branch and bound has explored everything, neighbourhoods cannot find a better choice and are stopped.
@@ -304,7 +308,8 @@ private:
           return;
         descend(state);
         Random random{static_cast<uint64_t>(round * 1000 + static_cast<int64_t>(k))};
-        searchNeighbourhoods(state, prices, part.limits, std::numeric_limits<int>::max(), kNodes, sizes[k], random);
+        searchNeighbourhoods(state, prices, part.limits, std::numeric_limits<int>::max(), coreSolver::kNodes, sizes[k],
+                             random);
         if (state.cost < limits.cutoff)
           part.found = state.labels;
       }
@@ -334,7 +339,7 @@ private:
       raiseBound(kInfinity);
     if (result.closed)
       return;
-    bool raised = result.bound - boundBefore > kWorthwhileRaise * (limits.cutoff - boundBefore);
+    bool raised = result.bound - boundBefore > coreSolver::kWorthwhileRaise * (limits.cutoff - boundBefore);
     int64_t turn = options.threads <= 1 ? round / 2 : round;
     if (parts[0].task == Task::Branch)
       branching.count(turn, raised || !parts[0].found.empty());
@@ -359,7 +364,7 @@ private:
     auto kept = static_cast<double>(left.core.allLabels());
     prices = mapPrices(left.core, stack.core().moment, prices);
     stack.push(std::move(left));
-    return kept < kWorthwhile * labels;
+    return kept < coreSolver::kWorthwhile * labels;
   }
 
   /// When a task gets its next turn. Turns that did not help make the task wait, each time twice as long.
@@ -381,8 +386,8 @@ private:
   Labels best;                // labels of the original core
   std::vector<NeighbourhoodSizes> sizes;
   Turns branching, joining{1}, restarting;
-  uint64_t walks = 0;                // begun so far
-  double walkShare = kMostWalkShare; // most steps of walks, as a share of an ascent's steps
+  uint64_t walks = 0;                            // begun so far
+  double walkShare = coreSolver::kMostWalkShare; // most steps of walks, as a share of an ascent's steps
   CoreSolverResult result;
 };
 

@@ -7,7 +7,7 @@
 
 using namespace kerf;
 using namespace kerf::search;
-using namespace kerf::search::tuning::explain;
+using namespace kerf::search::tuning;
 
 namespace {
 
@@ -35,12 +35,12 @@ SolutionExplanation kerf::explain(const Problem &problem, const Solution &soluti
   }
   Dual dual(built.core);
   AscentOptions options;
-  options.passes = kPasses;
-  options.rate = kRate;
+  options.passes = explain::kPasses;
+  options.rate = explain::kRate;
   prices = mapPrices(built.core, moments, prices);
   if (explanation.costPerByte == 0) { // reductions alone solved the problem, so there are no prices
     prices = initialPrices(built.core, std::max(1e-3 * static_cast<double>(solution.cost - built.offset), 1.0));
-    options.rate = kFirstRate;
+    options.rate = explain::kFirstRate;
   }
   AscentResult ascent =
       ascend(built.core, dual, prices, options, [](const AscentResult &, const std::vector<double> &) { return true; });

@@ -8,7 +8,7 @@
 
 using namespace kerf;
 using namespace kerf::search;
-using namespace kerf::search::tuning::join;
+using namespace kerf::search::tuning;
 
 namespace {
 
@@ -45,7 +45,7 @@ std::vector<Candidate> candidatesOf(const Core &core, const std::vector<std::vec
           growth += (pairs - core.labels(end)) * core.labels(other);
     for (int other : common) // one table to the joined variable, not two
       growth -= pairs * core.labels(other);
-    double cycles = 1 + kCycleWeight * static_cast<double>(common.size());
+    double cycles = 1 + join::kCycleWeight * static_cast<double>(common.size());
     candidates.push_back({table.u, table.v, growth, static_cast<double>(growth) / cycles});
   }
   std::stable_sort(candidates.begin(), candidates.end(),
@@ -200,7 +200,7 @@ JoinedBound kerf::search::boundByJoining(const Core &core, const std::vector<dou
     const Core &now = stack.core();
     Dual dual(now);
     AscentOptions options;
-    options.rate = kRate;
+    options.rate = join::kRate;
     options.width = limits.undecidedWidth(result.bound);
     options.enough = limits.cutoff - limits.leastCostStep;
     int64_t before = limits.stepsLeft;
@@ -209,8 +209,8 @@ JoinedBound kerf::search::boundByJoining(const Core &core, const std::vector<dou
     AscentResult ascent =
         ascend(now, dual, prices, options, [&](const AscentResult &sofar, const std::vector<double> &) {
           limits.stepsLeft = before - sofar.steps;
-          if (++pass % kPatience == 0) {
-            if (sofar.bound - reference < kWorthwhile * (limits.cutoff - sofar.bound))
+          if (++pass % join::kPatience == 0) {
+            if (sofar.bound - reference < join::kWorthwhile * (limits.cutoff - sofar.bound))
               return false;
             reference = sofar.bound;
           }
@@ -225,12 +225,13 @@ JoinedBound kerf::search::boundByJoining(const Core &core, const std::vector<dou
     if (limits.prunes(result.bound))
       break;
     Reduction left = reduce(dual.prune(limits.cutoff - bound));
-    limits.stepsLeft -= kStepsOfPruning * now.cells();
+    limits.stepsLeft -= join::kStepsOfPruning * now.cells();
     prices = mapPrices(left.core, now.moment, ascent.prices);
     stack.push(std::move(left));
     if (limits.exhausted())
       break;
-    std::optional<Reduction> joined = joinPairs(stack.core(), std::min(kMostCells, limits.stepsLeft / kPasses));
+    std::optional<Reduction> joined =
+        joinPairs(stack.core(), std::min(join::kMostCells, limits.stepsLeft / join::kPasses));
     if (!joined)
       break;
     stack.push(std::move(*joined));

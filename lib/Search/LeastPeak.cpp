@@ -7,7 +7,7 @@
 
 using namespace kerf;
 using namespace kerf::search;
-using namespace kerf::search::tuning::leastPeak;
+using namespace kerf::search::tuning;
 
 namespace {
 
@@ -37,7 +37,7 @@ LeastPeak kerf::search::findLeastPeak(const Problem &problem, SearchLimits limit
     forgetCosts(built.core);
     SearchLimits forLimit = limits;
     forLimit.cutoff = 1;
-    forLimit.stepsLeft = std::max<int64_t>(limits.stepsLeft / kShares, 1);
+    forLimit.stepsLeft = std::max<int64_t>(limits.stepsLeft / leastPeak::kShares, 1);
     std::vector<int> choice;
     CoreSolverOptions options;
     options.accept = [&](const Labels &labels) {
@@ -48,7 +48,7 @@ LeastPeak kerf::search::findLeastPeak(const Problem &problem, SearchLimits limit
     };
     options.report = [](double) {};
     CoreSolverResult result = solveCore(built.core, forLimit, options);
-    limits.stepsLeft -= std::max(result.steps, kLeastSteps);
+    limits.stepsLeft -= std::max(result.steps, leastPeak::kLeastSteps);
     if (!choice.empty()) {
       high = peakBytesOf(problem, choice);
       least.choice = std::move(choice);

@@ -7,7 +7,7 @@
 
 using namespace kerf;
 using namespace kerf::search;
-using namespace kerf::search::tuning::neighbourhoods;
+using namespace kerf::search::tuning;
 
 namespace {
 
@@ -156,7 +156,8 @@ bool kerf::search::searchNeighbourhoods(LocalSearchState &state, const std::vect
     }
     std::sort(picker.picked.begin(), picker.picked.end());
     Core part = fixOthers(state, picker.picked);
-    limits.stepsLeft -= kOverhead + part.cells() + 4 * static_cast<int64_t>(core.slack.size()) + core.size();
+    limits.stepsLeft -=
+        neighbourhoods::kOverhead + part.cells() + 4 * static_cast<int64_t>(core.slack.size()) + core.size();
     Reduction left = reduce(std::move(part));
     SearchLimits inner = limits;
     inner.cutoff = state.cost;

@@ -11,7 +11,6 @@
 using namespace kerf;
 using namespace kerf::search;
 using namespace kerf::search::tuning;
-using namespace kerf::search::tuning::priceWalk;
 
 namespace {
 
@@ -62,13 +61,14 @@ void PriceWalk::changePrices() {
   for (size_t r = 0; r < prices.size(); ++r) {
     double slack = core.positiveSlack(r), share = std::min(1.0, std::abs(static_cast<double>(over[r])) / slack);
     if (over[r] > 0) {
-      persistence[r] *= kPersist;
-      double rise = std::min(kMostRise, rate * persistence[r] * (primal::kLeastRise + primal::kRise * share));
+      persistence[r] *= priceWalk::kPersist;
+      double rise =
+          std::min(priceWalk::kMostRise, rate * persistence[r] * (primal::kLeastRise + primal::kRise * share));
       prices[r] = std::max(prices[r] * (1 + rise), least / slack);
     } else {
       persistence[r] = std::max(1.0, persistence[r] / 2);
       if (fitted > 0)
-        prices[r] *= 1 - kFall * rate * (kLeastFall + share);
+        prices[r] *= 1 - priceWalk::kFall * rate * (priceWalk::kLeastFall + share);
     }
   }
 }
@@ -101,8 +101,8 @@ int64_t PriceWalk::round(double temperature, bool followed,
     descendPriced(state, priced);
   if (!state.fits() || !state.allowed())
     return state.steps - before;
-  rate *= kShrink;
-  if (++fitted % kRedraw == 0)
+  rate *= priceWalk::kShrink;
+  if (++fitted % priceWalk::kRedraw == 0)
     drawFactors();
   LocalSearchState within = state;
   descend(within);
@@ -114,25 +114,25 @@ int64_t PriceWalk::round(double temperature, bool followed,
 } // namespace
 
 int64_t kerf::search::stepsOfWalk(const Core &core, int rounds) {
-  return rounds * kStepsOfWalk * (core.cells() + core.usageEntries() + core.allLabels());
+  return rounds * priceWalk::kStepsOfWalk * (core.cells() + core.usageEntries() + core.allLabels());
 }
 
 Walk kerf::search::walkUnderPrices(const Core &core, Labels start, std::vector<double> prices,
                                    const WalkSettings &settings, const std::function<bool()> &timeIsUp) {
   Walk walk;
   walk.cost = settings.cutoff;
-  double spread = kWidestSpread / static_cast<double>(1 << 2 * (settings.seed % kSpreads));
+  double spread = priceWalk::kWidestSpread / static_cast<double>(1 << 2 * (settings.seed % priceWalk::kSpreads));
   PriceWalk under(core, std::move(start), std::move(prices), spread, Random{settings.seed});
   for (int round = 0; round < settings.rounds && !(timeIsUp && timeIsUp()); ++round) {
-    double cooled = std::pow(kCold, static_cast<double>(round) / settings.rounds);
-    bool followed = settings.temperature == 0 || cooled < kFollowed;
+    double cooled = std::pow(priceWalk::kCold, static_cast<double>(round) / settings.rounds);
+    bool followed = settings.temperature == 0 || cooled < priceWalk::kFollowed;
     auto keep = [&](const LocalSearchState &state) {
       if (state.cost < walk.cost) {
         walk.cost = state.cost;
         walk.found = state.labels;
       }
     };
-    walk.steps += kStepsOfWalk * under.round(settings.temperature * cooled, followed, keep);
+    walk.steps += priceWalk::kStepsOfWalk * under.round(settings.temperature * cooled, followed, keep);
   }
   return walk;
 }

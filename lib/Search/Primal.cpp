@@ -6,7 +6,7 @@
 
 using namespace kerf;
 using namespace kerf::search;
-using namespace kerf::search::tuning::primal;
+using namespace kerf::search::tuning;
 
 namespace {
 
@@ -87,7 +87,7 @@ bool moveTwo(LocalSearchState &state, const CoreTable &table, double leastOfTabl
       if (double cost = ofU[a] + ofV[b] + cell(a, b); cost < now)
         better.push_back({cost, a, b});
   }
-  size_t tried = std::min<size_t>(better.size(), kPairsTried);
+  size_t tried = std::min<size_t>(better.size(), primal::kPairsTried);
   std::partial_sort(better.begin(), better.begin() + tried, better.end());
   for (size_t k = 0; k < tried; ++k) {
     state.set(u, better[k].a), state.set(v, better[k].b);
@@ -173,19 +173,21 @@ void kerf::search::descend(LocalSearchState &state) {
 }
 
 double kerf::search::leastRowCost(const LocalSearchState &state, const std::vector<double> &prices) {
-  return kLeastRowShare * std::max(costOfSlack(state.core, prices), kLeastSlackShare * std::abs(state.cost) + 1);
+  return primal::kLeastRowShare *
+         std::max(costOfSlack(state.core, prices), primal::kLeastSlackShare * std::abs(state.cost) + 1);
 }
 
 bool kerf::search::repair(LocalSearchState &state, std::vector<double> prices) {
   const Core &core = state.core;
   int64_t usageEntries = core.usageEntries();
-  for (int round = 0; round < kRepairRounds && !(state.fits() && state.allowed()); ++round) {
+  for (int round = 0; round < primal::kRepairRounds && !(state.fits() && state.allowed()); ++round) {
     std::vector<int64_t> over = state.loads.all();
     double least = leastRowCost(state, prices);
     for (size_t r = 0; r < prices.size(); ++r)
       if (over[r] > 0) {
         double share = std::min(1.0, static_cast<double>(over[r]) / core.positiveSlack(r));
-        prices[r] = std::max(prices[r] * (1 + kLeastRise + kRise * share), least / core.positiveSlack(r));
+        prices[r] =
+            std::max(prices[r] * (1 + primal::kLeastRise + primal::kRise * share), least / core.positiveSlack(r));
       }
     state.steps += core.allLabels() + usageEntries + static_cast<int64_t>(prices.size());
     descendPriced(state, pricesOfLabels(core, prices));

@@ -13,7 +13,7 @@
 
 using namespace kerf;
 using namespace kerf::search;
-using namespace kerf::search::tuning::solver;
+using namespace kerf::search::tuning;
 
 struct kerf::WarmStart {
   explicit WarmStart(PruneHistory history) : history(std::move(history)) {}
@@ -113,13 +113,13 @@ private:
     limits.stepsLeft = static_cast<int64_t>(static_cast<double>(work) * share);
     if (options.seconds)
       limits.timeIsUp = [this, share] {
-        return seconds() > *options.seconds * kTimeShare * (solution.feasible ? 1.0 : share);
+        return seconds() > *options.seconds * solver::kTimeShare * (solution.feasible ? 1.0 : share);
       };
     return limits;
   }
 
   CoreSolverResult solveBuiltCore() {
-    SearchLimits limits = newLimits(problem.memoryLimitBytes ? 1 - kLeastPeakShare : 1.0);
+    SearchLimits limits = newLimits(problem.memoryLimitBytes ? 1 - solver::kLeastPeakShare : 1.0);
     limits.exact = built.exact;
     limits.leastCostStep = built.exact ? 1 : 0;
     limits.cutoff = largestSum(built.core) + 2; // more than any choice costs: reaching it proves that nothing fits
@@ -153,10 +153,10 @@ private:
   void conclude(const CoreSolverResult &result) {
     // If no choice without huge costs fits, a choice with them may still fit.
     bool closed = result.bound == kInfinity && (solution.feasible || !built.hugeLeftOut);
-    if (!built.exact && !closed && problem.nodes.size() <= kExhaustNodes) {
+    if (!built.exact && !closed && problem.nodes.size() <= solver::kExhaustNodes) {
       // Costs were rounded to doubles; a small problem is searched once more in integers.
-      ExhaustiveResult exhaustive =
-          searchExhaustively(problem, solution.feasible ? std::optional(solution.cost) : std::nullopt, kExhaustSteps);
+      ExhaustiveResult exhaustive = searchExhaustively(
+          problem, solution.feasible ? std::optional(solution.cost) : std::nullopt, solver::kExhaustSteps);
       closed = exhaustive.complete;
       if (!exhaustive.choice.empty()) {
         solution.choice = exhaustive.choice;

@@ -56,7 +56,7 @@ inline constexpr int64_t kRoundSteps = 1 << 26; // first round of improvement, f
 inline constexpr int64_t kNodes = 60;           // most subproblems of one neighbourhood
 } // namespace coreSolver
 
-namespace branch {                            // branch and bound (Branch.cpp)
+namespace branching {                         // branch and bound (Branch.cpp)
 inline constexpr int kPasses = 40;            // most passes of the dual at a subproblem
 inline constexpr double kRate = 0.1;          // first rate of its ascent
 inline constexpr size_t kCandidates = 40;     // variables of which both halves are bounded before one is split
@@ -65,7 +65,7 @@ inline constexpr int64_t kTrialLabels = 3000; // most labels of a core for which
 inline constexpr int64_t kOverhead = 2'000;   // steps that a subproblem counts besides the table entries it reads
 inline constexpr double kRepeatShare = 0.7;   // a subproblem reduced to less than this share of labels is bounded again
 inline constexpr int kDepth = 2000;           // most nested splits: far more than any budget reaches
-} // namespace branch
+} // namespace branching
 
 namespace join {                                 // bounds by joining variables (Join.cpp)
 inline constexpr double kCycleWeight = 4;        // how much a closed cycle of three counts against growth
