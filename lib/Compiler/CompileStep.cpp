@@ -205,7 +205,7 @@ Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, co
     if (cluster.levels.size() > 1)
       lowering.ranksOfNode = cluster.levels.front().size;
     lowering.chunkProducts = overlaps("products");
-    lowering.overlapAll = overlaps("tensor") || overlaps("products");
+    lowering.overlapTensor = overlaps("tensor");
     if (execution)
       lowering.tasks = {.chunks = execution->completed.plan.schedule.chunks,
                         .splitBackward = recordOf(execution->completed.schedule.kind).splitsBackward};

@@ -131,20 +131,18 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
 }
 
 TaskPricer::Pass TaskPricer::combined(Pass input, const Pass &weights) const {
-  input.compute += weights.compute;
-  input.exposedSeconds += weights.exposedSeconds;
+  double hidden =
+      std::min(input.independentSeconds, weights.compute) + std::min(weights.independentSeconds, input.compute);
+  double left = input.independentSeconds + weights.independentSeconds - hidden;
+  input.compute += weights.compute + kContention * hidden;
+  input.exposedSeconds += weights.exposedSeconds + left;
   input.tokenSeconds += weights.tokenSeconds;
   if (input.tokenAxes == AxesKey::None)
     input.tokenAxes = weights.tokenAxes;
   input.collectives.add(weights.collectives);
   input.exposed.add(weights.exposed);
-  double independent = input.independentSeconds + weights.independentSeconds;
-  if (independent == 0)
-    return input;
-  double hidden = std::min(independent, input.compute), left = independent - hidden;
-  input.compute += kContention * hidden;
-  input.exposedSeconds += left;
-  input.exposed[input.independentSeconds > 0 ? input.independentAxes : weights.independentAxes] += left;
+  if (left > 0)
+    input.exposed[input.independentSeconds > 0 ? input.independentAxes : weights.independentAxes] += left;
   input.independentSeconds = 0;
   return input;
 }

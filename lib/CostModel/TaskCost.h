@@ -112,15 +112,14 @@ private:
     double tokenSeconds = 0;
     AxesKey tokenAxes = AxesKey::None;
   };
-  enum class PassKind { Forward, InputGradient, WeightGradient };
   /// Returns the seconds of a pass, cached for segments that have a chainIndex.
   Pass pass(const Segment &segment, PassKind kind) const;
   /// Returns the seconds of the part of the forward pass that a layer with the mode `layer` recomputes.
   Pass recomputedPass(const Segment &segment, Recompute layer) const;
   /// Returns the seconds of `pass`; with a mode, only of what a layer with this mode recomputes.
   Pass priced(const PassWork &pass, std::optional<Recompute> recomputed = std::nullopt) const;
-  /// Returns the sum of two passes, whose independent collectives overlap with the kernels of both; the seconds that do
-  /// not fit beside the kernels are exposed.
+  /// Returns the sum of two passes, each of whose independent collectives run beside the kernels of the other pass; the
+  /// seconds that do not fit there are exposed.
   Pass combined(Pass input, const Pass &weights) const;
   /// Hides a pass's exchanges of tokens behind `kernelSeconds` of the other pass, and exposes the rest.
   Pass withTokensBeside(Pass pass, double kernelSeconds) const;

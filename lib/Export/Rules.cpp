@@ -223,15 +223,14 @@ std::vector<TargetRule> scheduleRules() {
       {"zero-bubble-without-compilation",
        {TorchTitanPython},
        [](const View &v) {
-         bool async = v.tensor > 1 && (v.overlaps("tensor") || v.overlaps("products"));
+         bool async = v.tensor > 1 && v.overlaps("products");
          return splitsBackward(v) && (async || v.in.job.dtype == "f8");
        },
        [](const View &v) {
          return fmt::format("the backward of compiled layers cannot be split, but {} compiled; {}, or pin the schedule "
                             "1f1b",
                             v.in.job.dtype == "f8" ? "layers in f8 are" : "layers with asynchronous collectives are",
-                            v.in.job.dtype == "f8" ? "give --dtype bf16"
-                                                   : "pin \"overlap\" without \"tensor\" and \"products\"");
+                            v.in.job.dtype == "f8" ? "give --dtype bf16" : "pin \"overlap\" without \"products\"");
        },
        "torch/distributed/pipelining/schedules.py, _check_torch_compile_compatibility"},
       {"flavors-without-pipelines",

@@ -191,12 +191,13 @@ void writeTitanOverlap(const View &view, Draft &out, bool sends) {
   if (fsdp && !view.overlaps("parameters"))
     out.differs("FSDP always gathers one layer ahead (the plan does not list \"parameters\")");
   bool tensor = view.overlaps("tensor"), products = view.overlaps("products");
-  if (view.tensor > 1 && (tensor || products)) {
+  if (view.tensor > 1 && products) {
     out.file("parallelism.enable_async_tensor_parallel", true);
     out.file("compile.enable", true); // asynchronous tensor parallelism works on compiled models
-    runsOverlap("products", true, out);
-    if (!products)
-      out.differs("asynchronous tensor parallelism overlaps the forward's collectives too");
+  } else if (view.tensor > 1 && tensor) {
+    runsOverlap("tensor", false, out);
+    out.differs("sums of input gradients are waited for; asynchronous tensor parallelism (\"products\") overlaps the "
+                "forward's collectives too");
   }
   if (view.pipeline > 1)
     runsOverlap("stage", sends, out);

@@ -140,8 +140,9 @@ int Bounds::microbatchReductionLevel(const Choice &choice) const {
 const PassSeconds &Bounds::passesOn(const Choice &choice, const ModelWork &work, const CollectiveModel &collectives) {
   const bool accumulates = accumulatesFullGradients(choice);
   const int reduced = microbatchReductionLevel(choice);
-  const bool splits = reduced && recordOf(choice.schedule).splitsBackward;
-  const Overlap overlap = plannedOverlap(choice);
+  const bool splits = choice.level >= Choice::Level::Execution && recordOf(choice.schedule).splitsBackward;
+  Overlap overlap = plannedOverlap(choice);
+  overlap.tensor = overlap.tensor && !splits; // the halves of a split backward have no kernels of each other
   auto [entry, isNew] = passes.try_emplace(
       {keyOf(choice), &collectives, accumulates, reduced, reduced ? choice.shardingRanks : 0, splits, overlap.experts});
   if (isNew) {

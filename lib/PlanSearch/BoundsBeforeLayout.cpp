@@ -103,7 +103,8 @@ Bounds::WaitingSeconds Bounds::leastWaiting(const Choice &order, const Collectiv
     const GroupShape *group = nullptr; // of the collective before
     const std::vector<AxisRef> *axes = nullptr;
     for (const RepeatedCollective &one : list) {
-      if (mayHide(overlap, one.collective))
+      double exposed = leastExposedShare(one.collective, overlap);
+      if (exposed == 0)
         continue;
       if (!axes || *axes != one.collective.axes)
         group = &collectives.group(onMesh(one.collective.axes, collectives.mesh()));
@@ -126,6 +127,7 @@ Bounds::WaitingSeconds Bounds::leastWaiting(const Choice &order, const Collectiv
       default:
         break;
       }
+      each *= exposed;
       waiting.forward += one.forward * each;
       waiting.inputGradient += one.inputGradient * each;
       waiting.weightGradient += one.weightGradient * each;

@@ -11,7 +11,7 @@ namespace kerf::plansearch {
 
 namespace {
 
-/// Returns the seconds of a pass as TaskPricer::priced, without the collectives that a plan's overlap may hide.
+/// Returns the seconds of a pass as TaskPricer::priced, with the least seconds of collectives that overlap.
 double bodySeconds(const PassWork &pass, const DeviceSpec &device, const CollectiveModel *collectives,
                    const Overlap &overlap, const TrainerPrices &trainer,
                    std::optional<Recompute> recompute = std::nullopt) {
@@ -25,14 +25,19 @@ double bodySeconds(const PassWork &pass, const DeviceSpec &device, const Collect
     if (kernel.work.kernelClass != KernelClass::Nothing)
       issue += kernel.work.launches * issueSeconds(trainer, device);
   }
-  double beside = 0; // seconds of collectives that attention could hide, but does not
+  double beside = 0; // seconds of collectives that run beside kernels, and of those that attention does not hide
   for (const PassCollective &collective : pass.collectives) {
-    if (!collectives || (recompute && !contains(collective.recomputedBy, *recompute)) || mayHide(overlap, collective))
+    double share = leastExposedShare(collective, overlap);
+    if (!collectives || (recompute && !contains(collective.recomputedBy, *recompute)) || share == 0)
       continue;
     auto hops = static_cast<double>(collective.hops);
     double seconds =
         hops * collectives->seconds(collective.kind, onMesh(collective.axes, collectives->mesh()), collective.bytes);
     issue += seconds > 0 ? hops * issueSeconds(trainer, device) : 0;
+    if (share < 1) {
+      beside += share * seconds;
+      continue;
+    }
     if (!collective.overlapsAttention) {
       waiting += seconds;
       continue;
@@ -48,6 +53,14 @@ double bodySeconds(const PassWork &pass, const DeviceSpec &device, const Collect
 int64_t times(const ChainSegment &entry) { return entry.layers ? entry.layers : 1; }
 
 } // namespace
+
+double leastExposedShare(const PassCollective &collective, const Overlap &overlap) {
+  if (collective.overlapsAttention)
+    return 1;
+  if ((overlap.experts && collective.exchangesTokens) || (overlap.tensor && collective.independent))
+    return contentionSeconds(1, 1);
+  return overlap.products && collective.overlapsProduct ? 0 : 1;
+}
 
 PassSeconds passSeconds(const ModelWork &model, const DeviceSpec &device, const CollectiveModel *collectives,
                         const Overlap &overlap, const TrainerPrices &trainer, const std::vector<Recompute> &recompute,

@@ -76,12 +76,9 @@ struct RepeatedCollective {
   PassCollective collective;
   double forward = 0, inputGradient = 0, weightGradient = 0;
 };
-/// Returns whether plans with this overlap may hide the collective behind kernels other than those of attention.
-inline bool mayHide(const Overlap &overlap, const PassCollective &collective) {
-  return !collective.overlapsAttention &&
-         ((overlap.tensor && collective.independent) || (overlap.products && collective.overlapsProduct) ||
-          (overlap.experts && collective.exchangesTokens));
-}
+/// Returns the least share of a collective's seconds by which it makes a step of a plan with this overlap longer: 1
+/// where kernels wait for it, and less where kernels other than those of attention may run beside it.
+double leastExposedShare(const PassCollective &collective, const Overlap &overlap);
 /// Returns the collectives of the model's layers over the axis `axis` alone, without those that run beside attention;
 /// with `tokensOnly`, only exchanges of tokens. Bytes count at most one activation of the stream.
 std::vector<RepeatedCollective> collectivesOfLayers(const ModelWork &model, int axis, bool tokensOnly);

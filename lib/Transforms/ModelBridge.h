@@ -151,13 +151,12 @@ private:
   /// Returns the shardings in which `value` is available so far. The first one is that of its producer.
   std::vector<Sharding> &shardingsOf(Value value);
   /// Adds to `pass` the collectives that bring `value` into the sharding `wanted`, from the available sharding from
-  /// which they are cheapest, and makes `wanted` available. `pass` null: nothing is added. `independent`: the pass has
-  /// kernels that do not need the result. `byProduct`: a product reads the result. `eightBitFactor`: the 8-bit copy of
-  /// the value is moved.
-  void addReshard(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct = false,
+  /// which they are cheapest, and makes `wanted` available. `pass` null: nothing is added. `byProduct`: a product
+  /// reads the result. `eightBitFactor`: the 8-bit copy of the value is moved.
+  void addReshard(Value value, const Sharding &wanted, PassWork *pass, PassKind kind, bool byProduct = false,
                   bool eightBitFactor = false);
   /// Adds the collectives that bring the operands of `op` into the shardings that its strategy needs.
-  void addOperandReshards(Operation *op, PassWork &pass, bool inBackward);
+  void addOperandReshards(Operation *op, PassWork &pass, PassKind kind);
   /// Returns the plan's axes that these axes of the placement's mesh stand for; nothing where one of
   /// them counts microbatches.
   std::optional<std::vector<AxisRef>> planAxes(ArrayRef<AxisRef> axes) const;
@@ -185,7 +184,7 @@ private:
   /// Adds the kernels and collectives of `ops` to `pass`. `weights` is the pass for gradients of weights that an op of
   /// this pass computes as well; null in the forward pass and in the weights' own pass.
   void addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops, PassWork &pass, PassWork *weights,
-              bool inBackward);
+              PassKind kind);
   /// Adds the saved mask and the backward kernel of dropout on the op's operand, where training has it. `modes` are
   /// those under which the op runs again.
   void addDropout(Operation *op, RecomputeModes modes, Segment &segment) const;

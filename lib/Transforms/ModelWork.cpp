@@ -54,7 +54,7 @@ static RecomputeModes modesOfCollective(RecomputeModes op) {
   return op == RecomputeModes::Never || contains(op, Recompute::None) ? op : RecomputeModes::Others;
 }
 
-void Bridge::addReshard(Value value, const Sharding &wanted, PassWork *pass, bool independent, bool byProduct,
+void Bridge::addReshard(Value value, const Sharding &wanted, PassWork *pass, PassKind kind, bool byProduct,
                         bool eightBitFactor) {
   std::vector<Sharding> &made = shardingsOf(value);
   Sharding target = canonical(wanted);
@@ -106,7 +106,10 @@ void Bridge::addReshard(Value value, const Sharding &wanted, PassWork *pass, boo
     collective.name = fmt::format("{} of {}", toString(collective.kind), nodeName(value.getLoc()));
     if (auto made = recomputedByOf.find(value.getDefiningOp()); made != recomputedByOf.end())
       collective.recomputedBy = modesOfCollective(made->second);
-    collective.independent = independent && (reduces ? isSum : isa<BlockArgument>(value));
+    // The gradients of weights need no sum of an input's gradient, and input gradients no gather of a saved activation.
+    collective.independent = kind == PassKind::InputGradient    ? reduces && isSum
+                             : kind == PassKind::WeightGradient ? !reduces && isa<BlockArgument>(value)
+                                                                : false;
     collective.overlapsProduct = (reduces && isa_and_nonnull<DotGeneralOp>(value.getDefiningOp())) ||
                                  (byProduct && step.kind == ReshardStepKind::AllGather);
     collective.exchangesTokens =
@@ -213,11 +216,11 @@ void Bridge::addMagnitudes(Operation *product, PassWork &pass) {
   }
 }
 
-void Bridge::addOperandReshards(Operation *op, PassWork &pass, bool inBackward) {
+void Bridge::addOperandReshards(Operation *op, PassWork &pass, PassKind kind) {
   const OpSharding &sharding = *shardingOfOp.lookup(op);
   for (auto [i, value] : llvm::enumerate(op->getOperands()))
     // Partial sums of a parameter's gradient are summed once for each step, not once for each microbatch.
-    addReshard(value, sharding.operands[i], forWeights.contains(value.getDefiningOp()) ? nullptr : &pass, inBackward,
+    addReshard(value, sharding.operands[i], forWeights.contains(value.getDefiningOp()) ? nullptr : &pass, kind,
                isa<DotGeneralOp>(op), types.hasEightBitFactors(op));
   if (types.hasEightBitFactors(op))
     addMagnitudes(op, pass);
@@ -239,12 +242,12 @@ void Bridge::addOperandReshards(Operation *op, PassWork &pass, bool inBackward) 
 }
 
 void Bridge::addOps(KernelBuilder &kernels, const std::vector<Operation *> &ops, PassWork &pass, PassWork *weights,
-                    bool inBackward) {
-  if (inBackward && !weights)
+                    PassKind kind) {
+  if (kind == PassKind::WeightGradient)
     forWeights.insert(ops.begin(), ops.end());
   kernels.beginPass();
   for (Operation *op : ops) {
-    addOperandReshards(op, pass, inBackward);
+    addOperandReshards(op, pass, kind);
     if (weights && op->hasTrait<ComputesWeightGradients>())
       kernels.addNormBackward(op, *weights);
     else
@@ -347,13 +350,13 @@ void Bridge::forwardOfMain() {
     for (Operation &op : main.front().without_terminator())
       if (!isBackward(&op) && !isa<CallOp>(op) && !isUpdate(&op) && level[&op] == l && shardingOfOp.contains(&op))
         ops.push_back(&op);
-    addOps(kernels, ops, segment.forward, nullptr, false);
+    addOps(kernels, ops, segment.forward, nullptr, PassKind::Forward);
     for (Operation *op : ops)
       addDropout(op, RecomputeModes::Others, segment);
     if (l == runs.size())
       break;
     for (auto [outer, inner] : llvm::zip(runs[l].first.getInputs(), runs[l].layer.getArguments()))
-      addReshard(outer, shardingOf(inner), &segment.forward, false);
+      addReshard(outer, shardingOf(inner), &segment.forward, PassKind::Forward);
   }
 }
 
@@ -382,8 +385,8 @@ void Bridge::backwardOfMain() {
       if (isBackward(&op) && !isa<CallOp>(op) && !isUpdate(&op) && level[&op] == l && shardingOfOp.contains(&op))
         ops.push_back(&op);
     split(ops, [](OpOperand &use) { return isa<CallOp>(use.getOwner()); }, input, weight);
-    addOps(kernels, input, segment.inputGradient, &segment.weightGradient, true);
-    addOps(kernels, weight, segment.weightGradient, nullptr, true);
+    addOps(kernels, input, segment.inputGradient, &segment.weightGradient, PassKind::InputGradient);
+    addOps(kernels, weight, segment.weightGradient, nullptr, PassKind::WeightGradient);
     llvm::SmallPtrSet<Operation *, 32> inputs(input.begin(), input.end());
     segment.pendingBytes = pendingBytes(weight, inputs, {});
     segment.workspaceBytes = workspaceBytes(ops, kernels);
@@ -402,7 +405,7 @@ void Bridge::backwardOfMain() {
       if (!savedShardings(run, outer, inner).empty())
         continue;
       addReshard(outer, shardingOf(inner), gradient ? &segment.inputGradient : &chainSegment.segment.weightGradient,
-                 true);
+                 gradient ? PassKind::InputGradient : PassKind::WeightGradient);
     }
   }
 }
@@ -466,7 +469,7 @@ void Bridge::addLayer(Run &run, ChainSegment &chainSegment) {
   forwardKernels.setRecomputedBy(recomputedByOf, pointwiseOps);
   forwardKernels.setRecomputedValues(recomputed);
   kernels.setRecomputedValues(recomputed);
-  addOps(forwardKernels, forward, segment.forward, nullptr, false);
+  addOps(forwardKernels, forward, segment.forward, nullptr, PassKind::Forward);
   for (Operation *op : forward)
     addDropout(op, forwardKernels.modesOf(op), segment);
   setSavedShardings(run);
@@ -477,14 +480,14 @@ void Bridge::addLayer(Run &run, ChainSegment &chainSegment) {
                !isParameterGradient(run.backward.getResult(use.getOperandNumber()));
       },
       input, weight);
-  addOps(kernels, input, segment.inputGradient, &segment.weightGradient, true);
-  addOps(kernels, weight, segment.weightGradient, nullptr, true);
+  addOps(kernels, input, segment.inputGradient, &segment.weightGradient, PassKind::InputGradient);
+  addOps(kernels, weight, segment.weightGradient, nullptr, PassKind::WeightGradient);
   // The layer's result is brought into the sharding in which the next layer reads it.
   Operation *last = run.layer.front().getTerminator();
   for (auto [i, outer] : llvm::enumerate(run.first.getInputs()))
     if (isStream(run, outer)) {
       Value stream = run.layer.getArgument(i);
-      addReshard(last->getOperand(0), shardingOf(stream), &segment.forward, false);
+      addReshard(last->getOperand(0), shardingOf(stream), &segment.forward, PassKind::Forward);
       segment.inputBytes = localBytes(stream);
       work.layerOutputLocalBytes = segment.inputBytes;
       work.layerOutputBytes = static_cast<double>(elementsOf(shapeOf(stream))) * types.bytes;

@@ -45,7 +45,7 @@ void addLoweringPasses(OpPassManager &passes, const LoweringPipeline &options) {
   if (options.chunkProducts)
     passes.addPass(createChunkProducts());
   passes.addPass(createCompressGradients({.ranksOfNode = options.ranksOfNode}));
-  passes.addPass(createScheduleCollectives({.all = options.overlapAll}));
+  passes.addPass(createScheduleCollectives({.tensor = options.overlapTensor, .all = options.chunkProducts}));
   if (!options.tasks)
     return;
   passes.addPass(createRecompute());
@@ -97,7 +97,7 @@ void registerKerfPipelines() {
   PassPipelineRegistration<NamedLowering>("kerf-lowering", "Ops with strategies become one rank's ops and collectives",
                                           [](OpPassManager &passes, const NamedLowering &named) {
                                             LoweringPipeline options;
-                                            options.chunkProducts = options.overlapAll = named.chunkProducts;
+                                            options.chunkProducts = named.chunkProducts;
                                             if (named.tasks) {
                                               options.tasks.emplace();
                                               options.tasks->splitBackward = named.splitBackward;

@@ -14,6 +14,7 @@ BYTES_PER_SECOND = 1e8
 PLANS = {"all-reduce": {"mesh": {"data": 2}, "microbatch": 2, "schedule": {"name": "1f1b"}},
          "stages": {"mesh": {"stage": 2, "data": 2}, "microbatch": 1, "optimizer_sharding": 2},
          "products wait": {"mesh": {"model": 2}, "microbatch": 4, "overlap": ["gradients"]},
+         "sums beside products": {"mesh": {"model": 2}, "microbatch": 4, "overlap": ["gradients", "tensor"]},
          "products in turns": {"mesh": {"model": 2}, "microbatch": 4, "overlap": ["gradients", "products"]},
          "zero 3": {"mesh": {"data": 4}, "optimizer_sharding": 3, "recompute": "full"}}
 
@@ -43,6 +44,17 @@ class SlowLink(KerfTest):
         self.assertEqual(beside(waits), [])
         self.assertEqual(len(beside(turns)) % 4, 0)
         self.assertGreater(len(beside(turns)), 0)
+
+    def test_sums_beside_products(self):
+        """Sums of input gradients have a stream of their own. Others, for which the next kernel waits, stay on the kernels' stream."""
+        link = ("--emulate-link", f"{BYTES_PER_SECOND},1e-4")
+        waits, expected = self.train("products wait", *link)
+        beside, got = self.train("sums beside products", *link)
+        self.assertEqual(got, expected)
+        sums = lambda said: {each["name"].split("/")[0] for each in said["measured"]["collectives"]
+                             if each["op"] == "all_reduce" and each["stream"] == "collectives"}
+        self.assertEqual(sums(waits), set())
+        self.assertEqual(sums(beside), {"transformer.ln_f", "transformer.h.0.ln_1", "transformer.h.0.ln_2"})
 
     def test_what_is_told(self):
         said, _ = self.train("all-reduce", "--emulate-link", BYTES_PER_SECOND, "--trace", self.path("trace.json"))

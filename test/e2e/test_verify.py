@@ -109,6 +109,16 @@ class Verify(KerfTest):
                         predicted = sum(stage[part] for part in ("weights", "gradients", "states", "activations", "workspace"))
                         self.assertTrue(0.96 < predicted / needed < 1.25, (predicted, needed))
 
+    def test_memory_of_collectives_beside_products(self):
+        """Collectives that start earlier keep no more in memory: the gather of the logits does not start before the loss needs it."""
+        for config in (GPT, LLAMA):
+            for sequence_parallel in (False, True):
+                needed = {}
+                for words in (["gradients", "parameters", "stage"], ["gradients", "parameters", "tensor", "stage"]):
+                    plan = {"kerf": 1, "mesh": {"data": 1, "model": 2}, "microbatch": 2, "sequence_parallel": sequence_parallel, "overlap": words}
+                    needed["tensor" in words] = self.verify(config, plan)["full"]["stage_bytes"][0]
+                self.assertLessEqual(needed[True], needed[False] * 1.001)
+
     def test_no_temporary_folder(self):
         for folder in ("/nonexistent", "/proc"):
             environment = dict(os.environ, TMPDIR=folder)

@@ -57,7 +57,7 @@ class WholePlan(KerfTest):
     def test_few_positions_on_each_rank(self):
         config = {"model_type": "qwen2", "num_hidden_layers": 36, "hidden_size": 1024, "num_attention_heads": 8, "num_key_value_heads": 8,
                   "vocab_size": 50304, "intermediate_size": 3584}
-        pins = self.write("pins.json", {"kerf": 1, "recompute": "full"})
+        pins = self.write("pins.json", {"kerf": 1, "recompute": "full", "overlap": ["gradients", "parameters", "stage"]})
         plan = self.plan("--ranks", 8, "--constraints", pins, config=config, cluster=os.path.join(CLUSTERS, "eos.json"), batch=4,
                          job=("--dtype", "bf16", "--optimizer", "lion", "--sequence", 1024))
         self.assertEqual(plan["mesh"]["context"], 2)  # 512 positions
@@ -87,7 +87,8 @@ class WholePlan(KerfTest):
         job = ("--dtype", "bf16", "--optimizer", "adamw", "--sequence", 1024)
 
         def plan(**pins):
-            return self.plan("--ranks", 8, "--constraints", self.write("pins.json", {"kerf": 1, "mesh": {"model": 8}, **pins}), config=config, job=job)
+            given = {"kerf": 1, "mesh": {"model": 8}, "overlap": ["gradients", "parameters", "stage"], **pins}
+            return self.plan("--ranks", 8, "--constraints", self.write("pins.json", given), config=config, job=job)
 
         free = plan()
         self.assertEqual((free["layout"], free["sequence_parallel"]), ("solved", False))

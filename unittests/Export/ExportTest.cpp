@@ -123,7 +123,7 @@ trainer:
 TEST(Export, TorchTitanInterleaved) {
   ExportInput input = inputOf(R"({"kerf": 1, "mesh": {"stage": 2, "data": 4, "model": 2}, "global_batch": 32,
     "microbatch": 2, "schedule": {"name": "interleaved", "chunks": 2}, "recompute": "full", "optimizer_sharding": 3,
-    "sequence_parallel": true})",
+    "sequence_parallel": true, "overlap": ["gradients", "parameters", "stage"]})",
                               llama31());
   ExportResult e = exported(ExportTarget::TorchTitan, input, "job.toml");
   EXPECT_EQ(withoutComments(e.config), R"(

@@ -73,8 +73,8 @@ struct PassCollective {
   std::vector<AxisRef> axes;               // mesh axes of the process groups
   double bytes = 0;                        // bytes of one run on a rank: of the output for all-gather, else input
   RecomputeModes recomputedBy = RecomputeModes::Others; // recomputation modes that run the collective a second time
-  /// Whether the pass has kernels that do not depend on the result, so that the collective can overlap with them
-  /// (Overlap::tensor). Example: the all-reduce of an input gradient, which the weight gradient does not need.
+  /// Whether the kernels of the other half of the backward do not depend on the result, so that the collective can
+  /// overlap with them (Overlap::tensor). Example: the sum of an input gradient, which no weight gradient needs.
   bool independent = false;
   /// Number of times the collective runs in sequence, for example to pass blocks around a ring of ranks.
   int64_t hops = 1;
@@ -104,7 +104,10 @@ struct RingMemory {
   }
 };
 
-/// The kernels and collectives of one pass (forward, input gradient or weight gradient) over one segment.
+/// The passes over a segment. The gradients of its input and of its weights together are its backward.
+enum class PassKind { Forward, InputGradient, WeightGradient };
+
+/// The kernels and collectives of one pass over one segment.
 struct PassWork {
   std::vector<KernelWork> kernels;         // kernels of the pass, in execution order
   std::vector<PassCollective> collectives; // collectives of the pass

@@ -539,11 +539,16 @@ def ScheduleCollectives : Pass<"kerf-schedule-collectives", "::mlir::ModuleOp"> 
   let description = [{
     Before the pass, every collective is awaited immediately after its start. After the pass, the collective of a
     gradient starts as soon as the gradient is computed and is awaited where the optimizer reads the result, so that
-    it overlaps with the rest of the backward pass on a stream of its own. With `all`, every collective is moved in
-    this way; for example, the all-reduce of an input's gradient overlaps with the product that computes the weight's
-    gradient.
+    it overlaps with the rest of the backward pass on a stream of its own.
+
+    With `tensor`, sums of activations and of their gradients start early too, so that the sum of an input's gradient
+    overlaps with the product that computes the weight's gradient. The gather of a saved activation starts one product
+    ahead. With `all`, every collective starts as early as it can.
   }];
-  let options = [Option<"all", "all", "bool", "false", "start the collectives of activations early too, not only those of gradients">];
+  let options = [
+    Option<"tensor", "tensor", "bool", "false", "start sums of activations and gathers of saved ones early too, not only the collectives of gradients">,
+    Option<"all", "all", "bool", "false", "start all collectives as early as possible">
+  ];
 }
 
 def ConvertOnce : Pass<"kerf-convert-once", "::mlir::ModuleOp"> {

@@ -32,7 +32,7 @@ struct StepPipeline {
 struct LoweringPipeline {
   StepPrice price; // function that prices one collective of a reshard; the cheapest sequence of collectives is chosen
   bool chunkProducts = false; // whether products run in chunks that overlap with the collectives of their operands
-  bool overlapAll = false;    // whether collectives of activations overlap with other work too, like those of gradients
+  bool overlapTensor = false; // whether sums of input gradients overlap with the products of weight gradients
   std::optional<AssignTasksOptions> tasks = {}; // nothing: the step has no microbatches and no pipeline
   int64_t ranksOfNode = 1; // number of neighbouring ranks that share fast links
 };

@@ -20,7 +20,7 @@
 // PASSES-NEXT: kerf-quantize-once,
 // PASSES-NEXT: kerf-pad-classes,
 // PASSES-NEXT: kerf-compress-gradients{ranks-of-node=1},
-// PASSES-NEXT: kerf-schedule-collectives{all=false},
+// PASSES-NEXT: kerf-schedule-collectives{all=false tensor=false},
 // PASSES-NEXT: kerf-expand-maps,
 // PASSES-NEXT: kerf-fuse-rows
 // PASSES-NEXT: kerf-fuse-pointwise
@@ -34,7 +34,7 @@
 // TASKS-NEXT: kerf-pad-classes,
 // TASKS-NEXT: kerf-chunk-products,
 // TASKS-NEXT: kerf-compress-gradients{ranks-of-node=1},
-// TASKS-NEXT: kerf-schedule-collectives{all=true},
+// TASKS-NEXT: kerf-schedule-collectives{all=true tensor=false},
 // TASKS-NEXT: kerf-recompute,
 // TASKS-NEXT: cse,
 // TASKS-NEXT: kerf-split-backward,
