@@ -113,7 +113,7 @@ TaskPricer::Pass TaskPricer::priced(const PassWork &work, std::optional<Recomput
     } else if (plan.overlap.experts && collective.exchangesTokens) {
       result.tokenSeconds += seconds;
       result.tokenAxes = axes;
-    } else if (plan.overlap.tensor && collective.independent) {
+    } else if (plan.overlap.tensor && collective.independent && !recordOf(plan.schedule.kind).splitsBackward) {
       result.independentSeconds += seconds;
       result.independentAxes = axes;
     } else if (inPieces(collective)) { // the first gather and the last sum overlap with nothing

@@ -45,7 +45,7 @@ std::vector<std::string> decisionsOutsideSpace(const Cluster &cluster, const Tra
         fmt::format("optimizer_sharding_ranks: other numbers than all replicas, and the replicas on one node{}",
                     job.trainer->ownPrograms ? " times powers of two" : ""));
   if (replicas && !given.overlap)
-    outside.push_back(job.trainer->ownPrograms ? "overlap: other lists than gradients, parameters and stage"
+    outside.push_back(job.trainer->ownPrograms ? "overlap: other lists than gradients, parameters, tensor and stage"
                                                : fmt::format("overlap: other lists than {}'s", job.trainer->title));
   bool sixteen = job.dtype != "f32" && job.dtype != "f64";
   add(sixteen && given.gradientDtype.empty(), "gradient_dtype: types of 16 bits, which change the training's numbers");

@@ -12,8 +12,8 @@
 
 namespace kerf::plansearch {
 
-/// Least seconds in which one microbatch passes through the whole model, unsplit, on one rank's share: kernels, and the
-/// collectives that no overlap hides.
+/// Least seconds in which one microbatch passes through the whole model, unsplit, on one rank's share: kernels, the
+/// collectives that kernels wait for, and the least share of those that run beside kernels (leastExposedShare).
 struct PassSeconds {
   /// Seconds of one entry of ModelWork::chain; for a run of layers, of one layer.
   struct SegmentSeconds {

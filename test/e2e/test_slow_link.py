@@ -11,6 +11,8 @@ from mpi import mpirun
 from support import KerfTest, file_of, kerf, losses_of, main
 
 BYTES_PER_SECOND = 1e8
+LLAMA = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 4,
+         "intermediate_size": 128, "vocab_size": 64}
 PLANS = {"all-reduce": {"mesh": {"data": 2}, "microbatch": 2, "schedule": {"name": "1f1b"}},
          "stages": {"mesh": {"stage": 2, "data": 2}, "microbatch": 1, "optimizer_sharding": 2},
          "products wait": {"mesh": {"model": 2}, "microbatch": 4, "overlap": ["gradients"]},
@@ -46,15 +48,36 @@ class SlowLink(KerfTest):
         self.assertGreater(len(beside(turns)), 0)
 
     def test_sums_beside_products(self):
-        """Sums of input gradients have a stream of their own. Others, for which the next kernel waits, stay on the kernels' stream."""
+        """Sums of input gradients have a stream of their own. Sums for which the next kernel waits stay on the kernels' stream."""
         link = ("--emulate-link", f"{BYTES_PER_SECOND},1e-4")
         waits, expected = self.train("products wait", *link)
         beside, got = self.train("sums beside products", *link)
         self.assertEqual(got, expected)
         sums = lambda said: {each["name"].split("/")[0] for each in said["measured"]["collectives"]
-                             if each["op"] == "all_reduce" and each["stream"] == "collectives"}
+                             if each["op"] == "all_reduce" and each["stream"] == "sums"}
         self.assertEqual(sums(waits), set())
         self.assertEqual(sums(beside), {"transformer.ln_f", "transformer.h.0.ln_1", "transformer.h.0.ln_2"})
+
+    def test_products_beside_sums(self):
+        """Between the start of a sum and the wait for it are the products of the weights: of queries, keys, values and attention's result,
+        and of the three products of the other half of the layer. Parameters are gathered a layer ahead as without such sums."""
+        config = self.write("config.json", LLAMA)
+        for sequence_parallel in (False, True):
+            ahead = {}
+            for words in (["gradients", "parameters", "stage"], ["gradients", "parameters", "tensor", "stage"]):
+                plan = self.write("plan.json", {"kerf": 1, "mesh": {"data": 2, "model": 2}, "optimizer_sharding": 3, "overlap": words,
+                                                "sequence_parallel": sequence_parallel})
+                done = self.succeed("compile", config, "--plan", plan, "--global-batch", 4, "--sequence", 8, "-o", self.path("package"), "--json")
+                passes = json.loads(done.stdout)["steps"][0]["passes"]
+                ahead["tensor" in words] = next(each["changed"] for each in passes if each["name"] == "gather-ahead")
+            self.assertGreater(ahead[False], 0)
+            self.assertGreaterEqual(ahead[True], ahead[False])
+            functions = json.loads(self.read("package/program.json"))["functions"]
+            body = next(each["body"] for each in functions if each["name"].startswith("layer_backward"))
+            starts = {each["out"][0]: i for i, each in enumerate(body) if each.get("attrs", {}).get("stream") == "sums"}
+            waits = {each["in"][0]: i for i, each in enumerate(body) if each["op"] == "wait"}
+            products = [sum(each["op"] == "dot_general" for each in body[start:waits[value]]) for value, start in starts.items()]
+            self.assertEqual(products, [3, 4])
 
     def test_what_is_told(self):
         said, _ = self.train("all-reduce", "--emulate-link", BYTES_PER_SECOND, "--trace", self.path("trace.json"))

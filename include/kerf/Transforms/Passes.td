@@ -541,12 +541,13 @@ def ScheduleCollectives : Pass<"kerf-schedule-collectives", "::mlir::ModuleOp"> 
     gradient starts as soon as the gradient is computed and is awaited where the optimizer reads the result, so that
     it overlaps with the rest of the backward pass on a stream of its own.
 
-    With `tensor`, sums of activations and of their gradients start early too, so that the sum of an input's gradient
-    overlaps with the product that computes the weight's gradient. The gather of a saved activation starts one product
-    ahead. With `all`, every collective starts as early as it can.
+    With `tensor`, the sum of an input's gradient starts before the products that it does not need, so that it overlaps
+    with the products that compute the gradients of weights. The gather of a saved activation for such a product starts
+    one product before the sum. Both get streams of their own, `sums` and `gathers`. With `all`, every collective starts
+    as early as it can.
   }];
   let options = [
-    Option<"tensor", "tensor", "bool", "false", "start sums of activations and gathers of saved ones early too, not only the collectives of gradients">,
+    Option<"tensor", "tensor", "bool", "false", "start the sums of the gradients of inputs before products of the gradients of weights">,
     Option<"all", "all", "bool", "false", "start all collectives as early as possible">
   ];
 }
