@@ -116,12 +116,6 @@ function(kerf_compile_quickly name)
   target_compile_options(${name} BEFORE PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# kerf_compile_most_quickly(SearchTests): a target whose code runs for a short time. Its files compile in three quarters of the time
-# that -O1 takes (g++ 12, two files measured).
-function(kerf_compile_most_quickly name)
-  target_compile_options(${name} BEFORE PRIVATE $<$<CONFIG:Release>:-O0>)
-endfunction()
-
 # kerf_unittest(SearchTests SOURCES a.cpp LINK KerfSearch): a GoogleTest program, run by ctest. With DIALECT its files begin with
 # the dialect's headers.
 function(kerf_unittest name)
@@ -130,10 +124,9 @@ function(kerf_unittest name)
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest GTest::gtest_main)
   if(ARG_DIALECT)
     kerf_share_headers(${name})
-    kerf_compile_quickly(${name}) # as the headers
   else()
     kerf_begin_with(${name} kerf_test_headers)
-    kerf_compile_most_quickly(${name})
   endif()
+  kerf_compile_quickly(${name})
   add_test(NAME ${name} COMMAND ${name})
 endfunction()
