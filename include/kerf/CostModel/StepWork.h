@@ -74,7 +74,8 @@ struct PassCollective {
   double bytes = 0;                        // bytes of one run on a rank: of the output for all-gather, else input
   RecomputeModes recomputedBy = RecomputeModes::Others; // recomputation modes that run the collective a second time
   /// Whether the kernels of the other half of the backward do not depend on the result, so that the collective can
-  /// overlap with them (Overlap::tensor). Example: the sum of an input gradient, which no weight gradient needs.
+  /// overlap with them (Overlap::tensor). Example: the sum of a product's input gradient, which the gradient of the
+  /// product's weight does not need.
   bool independent = false;
   /// Number of times the collective runs in sequence, for example to pass blocks around a ring of ranks.
   int64_t hops = 1;
