@@ -17,8 +17,6 @@ namespace {
 
 using OpSet = llvm::SetVector<Operation *>; // in the order of the block
 
-bool isBackward(Operation *op) { return op && op->hasAttr(KerfDialect::kBackwardAttr); }
-
 /// Returns the ops before `end`, back to a call or to one of `settled`.
 OpSet opsBefore(Operation *end, const llvm::DenseSet<Operation *> &settled) {
   SmallVector<Operation *> reversed;
@@ -44,7 +42,7 @@ OpSet productsBeside(const OpSet &ops, const OpSet &needed) {
   OpSet found;
   for (Operation *op : ops) {
     bool uses = llvm::any_of(op->getOperands(), [&](Value operand) { return found.contains(operand.getDefiningOp()); });
-    if (!needed.contains(op) && (uses || (isa<DotGeneralOp>(op) && isBackward(op))))
+    if (!needed.contains(op) && (uses || (isa<DotGeneralOp>(op) && op->hasAttr(KerfDialect::kBackwardAttr))))
       found.insert(op);
   }
   return found;
@@ -94,8 +92,10 @@ struct ScheduleCollectives : impl::ScheduleCollectivesBase<ScheduleCollectives> 
     SmallVector<WaitOp> sums;
     getOperation().walk([&](WaitOp wait) {
       Operation *start = wait.getOperand().getDefiningOp();
-      if (start && start->getBlock() == wait->getBlock() && isa<AllReduceOp, ReduceScatterOp>(start) &&
-          !isGradientOfWeights(start) && isBackward(start->getOperand(0).getDefiningOp()))
+      if (!isa_and_nonnull<AllReduceOp, ReduceScatterOp>(start) || start->getBlock() != wait->getBlock())
+        return;
+      Operation *maker = start->getOperand(0).getDefiningOp();
+      if (maker && maker->hasAttr(KerfDialect::kBackwardAttr) && !isGradientOfWeights(start))
         sums.push_back(wait);
     });
     return sums;
