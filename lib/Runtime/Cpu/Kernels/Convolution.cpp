@@ -6,7 +6,7 @@
 // Convolutional Neural Networks for Document Processing, 2006).
 #include "Families.h"
 #include "Gemm.h"
-#include "MatrixUnits.h"
+#include "GemmOfBf16.h"
 #include "OneDnnConvolution.h"
 #include "ThroughFloat.h"
 #include "Windows.h"
@@ -236,11 +236,11 @@ template <ConvolutionSide made> Result<PlannedKernel> plannedOfFloats(const Bind
   });
 }
 
-/// Plans a convolution of bf16 numbers, to bf16 or float32 numbers, for the processor's matrix units. Returns nothing
-/// if it is not of this kind, or wrong.
-std::optional<PlannedKernel> plannedForUnits(const BindRequest &request, ConvolutionSide made) {
+/// Plans a convolution of bf16 numbers, to bf16 or float32 numbers, for the processor's instructions for bf16. Returns
+/// nothing if it is not of this kind, or wrong.
+std::optional<PlannedKernel> plannedOfBf16(const BindRequest &request, ConvolutionSide made) {
   Checker check(request);
-  if (!hasMatrixUnits() || !check.counts(2, 2, 1))
+  if (!multipliesBf16() || !check.counts(2, 2, 1))
     return std::nullopt;
   const DType of = request.results[0].dtype;
   for (const TensorView &view : request.operands)
@@ -256,7 +256,7 @@ std::optional<PlannedKernel> plannedForUnits(const BindRequest &request, Convolu
 template <ConvolutionSide made> Result<PlannedKernel> planned(const BindRequest &request) {
   if (!hasHalf(request))
     return plannedOfFloats<made>(request);
-  if (std::optional<PlannedKernel> fast = plannedForUnits(request, made))
+  if (std::optional<PlannedKernel> fast = plannedOfBf16(request, made))
     return std::move(*fast);
   return planThroughFloat(request, plannedOfFloats<made>);
 }

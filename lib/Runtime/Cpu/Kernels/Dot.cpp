@@ -7,12 +7,12 @@
 // and then adds this part. So the product is rounded, and then the sum, and the bits are those of a product and an
 // `accumulate`.
 //
-// Products of bf16 numbers run on the processor's matrix units where it has them (MatrixUnits.h); other products of
+// Products of bf16 numbers use the processor's instructions for them where it has any (GemmOfBf16.h); other products of
 // 16-bit numbers run as products of float32 numbers. Scratch memory is large enough for both, because a package may be
 // compiled on another machine than the one that runs it.
 #include "Families.h"
 #include "Gemm.h"
-#include "MatrixUnits.h"
+#include "GemmOfBf16.h"
 #include "StridedCopy.h"
 #include "ThroughFloat.h"
 
@@ -212,7 +212,7 @@ template <typename T, typename C> PlannedKernel planned(const BindRequest &reque
           layout.bytes()};
 }
 
-/// Plans a product of float32 or float64 numbers, or for matrix units one of bf16 numbers to bf16 or float32 numbers.
+/// Plans a product of float32 or float64 numbers, or one by gemmOfBf16 of bf16 numbers to bf16 or float32 numbers.
 Result<PlannedKernel> planOfFactors(const BindRequest &request) {
   Checker check(request);
   if (!check.counts(2, 3, 1))
@@ -295,8 +295,8 @@ Result<PlannedKernel> planOfFactors(const BindRequest &request) {
   });
 }
 
-/// Plans a product without matrix units: tensors of 16-bit numbers by float32 copies.
-Result<PlannedKernel> planWithoutUnits(const BindRequest &request) {
+/// Plans a product without gemmOfBf16: tensors of 16-bit numbers by float32 copies.
+Result<PlannedKernel> planWithoutBf16(const BindRequest &request) {
   const bool isOf8Bits = !request.operands.empty() && isFloat8(request.operands[0].dtype);
   const PlanFunction plan = isOf8Bits ? planFloat8Product : planOfFactors;
   if (hasHalf(request))
@@ -310,12 +310,12 @@ Result<PlannedKernel> planDotGeneral(const BindRequest &request) {
   const auto isBf16 = [&](size_t operand) { return request.operands[operand].dtype == DType::BF16; };
   const auto isFloat16Or32 = [](DType dtype) { return dtype == DType::BF16 || dtype == DType::F32; };
   if (!hasSizes || !isBf16(0) || !isBf16(1) || !isFloat16Or32(request.results[0].dtype))
-    return planWithoutUnits(request);
-  Result<PlannedKernel> byUnits = planOfFactors(request), without = planWithoutUnits(request);
-  if (!byUnits || !without)
-    return byUnits ? without : byUnits;
-  const int64_t bytes = std::max(byUnits->scratchBytes, without->scratchBytes);
-  return PlannedKernel{hasMatrixUnits() ? std::move(byUnits->kernel) : std::move(without->kernel), bytes};
+    return planWithoutBf16(request);
+  Result<PlannedKernel> ofBf16 = planOfFactors(request), without = planWithoutBf16(request);
+  if (!ofBf16 || !without)
+    return ofBf16 ? without : ofBf16;
+  const int64_t bytes = std::max(ofBf16->scratchBytes, without->scratchBytes);
+  return PlannedKernel{multipliesBf16() ? std::move(ofBf16->kernel) : std::move(without->kernel), bytes};
 }
 
 } // namespace kerf::runtime::kernels

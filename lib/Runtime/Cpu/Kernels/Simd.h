@@ -20,11 +20,16 @@ enum class Isa { Baseline, Avx2, Avx512 };
 template <Isa isa> using IsaTag = std::integral_constant<Isa, isa>;
 
 #if defined(__x86_64__)
-/// Returns the widest instruction set that the processor supports and the environment variable KERF_ISA (avx2,
-/// baseline) allows. With that variable, tests can run the code of narrower instruction sets on any machine.
-inline Isa findIsa() {
+/// Returns the environment variable KERF_ISA, with which tests run the code of narrower instruction sets on any
+/// machine: avx512 (without matrix units), avx2 or baseline. Where it is not set, everything that the processor has is
+/// allowed.
+inline std::string_view allowedIsa() {
   const char *variable = std::getenv("KERF_ISA");
-  const std::string_view allowed = variable ? variable : "";
+  return variable ? variable : "";
+}
+/// Returns the widest instruction set that the processor supports and KERF_ISA allows.
+inline Isa findIsa() {
+  const std::string_view allowed = allowedIsa();
   bool fma = __builtin_cpu_supports("fma") && allowed != "baseline";
   bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
@@ -45,9 +50,11 @@ inline Isa bestIsa() {
 }
 
 #if defined(__x86_64__)
+/// The instruction sets of Isa::Avx512, for the attribute gnu::target.
+#define KERF_AVX512 "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,prefer-vector-width=512"
+
 template <typename F, typename... A>
-[[gnu::flatten, gnu::noinline, gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,prefer-vector-width=512")]] void
-runAvx512(F body, A... arguments) {
+[[gnu::flatten, gnu::noinline, gnu::target(KERF_AVX512)]] void runAvx512(F body, A... arguments) {
   body(IsaTag<Isa::Avx512>{}, arguments...);
 }
 template <typename F, typename... A>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of bf16 numbers by the processor's matrix units, compared with sums in float64. The tests are skipped where
-// the processor has no such units; Contraction's tests run the same products there without them.
-#include "../../../lib/Runtime/Cpu/Kernels/MatrixUnits.h"
+// Products of bf16 numbers by the processor's instructions for them, compared with sums in float64. The tests are
+// skipped where the processor has no such instructions; Contraction's tests run the same products there without them.
+#include "../../../lib/Runtime/Cpu/Kernels/GemmOfBf16.h"
 #include "kerf/Package/Half.h"
 
 #include <cmath>
@@ -52,9 +52,10 @@ struct Product {
   }
 };
 
-// Sizes beside those of tiles (16, 32) and past the blocks of columns (384) and of the depth (1024).
-constexpr int64_t kSizes[][3] = {{1, 1, 1},     {16, 16, 32}, {33, 47, 65}, {32, 32, 1024}, {40, 400, 1100},
-                                 {70, 5, 2500}, {3, 800, 64}, {64, 64, 31}, {17, 33, 0}};
+// Sizes beside those of tiles (16, 32), and past the blocks of the depth (1,024), of columns (672 with two blocks of
+// the depth) and of rows (1,024).
+constexpr int64_t kSizes[][3] = {{1, 1, 1},     {16, 16, 32}, {33, 47, 65}, {32, 32, 1024}, {40, 700, 1100},
+                                 {70, 5, 2500}, {3, 800, 64}, {64, 64, 31}, {17, 33, 0},    {1030, 33, 1056}};
 
 template <typename C> void compareAll(bool adds) {
   std::mt19937 random(5);
@@ -76,18 +77,18 @@ template <typename C> void compareAll(bool adds) {
     }
 }
 
-TEST(MatrixUnits, ComputeProductsOfAllOrders) {
-  if (!hasMatrixUnits())
-    GTEST_SKIP() << "the processor has no matrix units for bf16";
+TEST(GemmOfBf16, ComputeProductsOfAllOrders) {
+  if (!multipliesBf16())
+    GTEST_SKIP() << "the processor has no instructions for bf16";
   for (bool adds : {false, true}) {
     compareAll<float>(adds);
     compareAll<uint16_t>(adds);
   }
 }
 
-TEST(MatrixUnits, GiveAnElementTheSameBitsInAnyBlock) {
-  if (!hasMatrixUnits())
-    GTEST_SKIP() << "the processor has no matrix units for bf16";
+TEST(GemmOfBf16, GiveAnElementTheSameBitsInAnyBlock) {
+  if (!multipliesBf16())
+    GTEST_SKIP() << "the processor has no instructions for bf16";
   std::mt19937 random(6);
   Product product(random, 75, 431, 1500, 1);
   std::vector<float> whole(75 * 431), parts(75 * 431);
@@ -99,9 +100,9 @@ TEST(MatrixUnits, GiveAnElementTheSameBitsInAnyBlock) {
   EXPECT_EQ(whole, parts);
 }
 
-TEST(MatrixUnits, AddToASumInPlace) {
-  if (!hasMatrixUnits())
-    GTEST_SKIP() << "the processor has no matrix units for bf16";
+TEST(GemmOfBf16, AddToASumInPlace) {
+  if (!multipliesBf16())
+    GTEST_SKIP() << "the processor has no instructions for bf16";
   std::mt19937 random(7);
   Product product(random, 50, 60, 1300, 3);
   std::vector<uint16_t> sum = numbersOf(random, 50 * 60), apart(50 * 60);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrix products of bf16 numbers by a processor's matrix units (Intel AMX: tiles of 16 x 16 float32 sums, which one
-// instruction increases by the products of 16 x 32 and 32 x 16 bf16 numbers). Sums are float32. The units take
+// Matrix products of bf16 numbers by a processor's own instructions for them. Sums are float32. The instructions take
 // subnormal numbers as zero.
 #pragma once
 
@@ -8,9 +7,18 @@
 
 namespace kerf::runtime::kernels {
 
-/// Returns whether this process may use matrix units for bf16: the processor has them, the system grants their
+/// The instructions with which a processor multiplies bf16 numbers.
+enum class Bf16Units {
+  None,
+  Dots, // AVX512_BF16: one instruction adds the products of two pairs of numbers to each of 16 sums
+  Tiles // AMX, matrix units: one instruction adds the product of 16 x 32 and 32 x 16 numbers to 16 x 16 sums
+};
+
+/// Returns the fastest of these instructions that this process may use: the processor has them, the system grants their
 /// registers, and KERF_ISA (Simd.h) does not ask for a narrower instruction set.
-bool hasMatrixUnits();
+Bf16Units bf16Units();
+/// Returns whether gemmOfBf16 may be called.
+inline bool multipliesBf16() { return bf16Units() != Bf16Units::None; }
 
 /// Returns the bytes of scratch memory that gemmOfBf16 needs for sizes up to m, n and k.
 int64_t gemmOfBf16ScratchBytes(int64_t m, int64_t n, int64_t k);
@@ -19,7 +27,7 @@ int64_t gemmOfBf16ScratchBytes(int64_t m, int64_t n, int64_t k);
 /// bf16 numbers. C is float or uint16_t (bf16). The product and the addition to `sum` are float32, and are rounded
 /// once, to the nearest bf16 number, where C is uint16_t. c and `sum` are m x n with rows `ldc` elements apart, and may
 /// be the same matrix. The result is deterministic, and the bits of an element do not depend on m and n. To be called
-/// only where hasMatrixUnits().
+/// only where multipliesBf16().
 template <typename C>
 void gemmOfBf16(int64_t m, int64_t n, int64_t k, MatrixView<uint16_t> a, MatrixView<uint16_t> b, const C *sum, C *c,
                 int64_t ldc, void *scratch);
