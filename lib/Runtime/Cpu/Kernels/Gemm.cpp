@@ -40,8 +40,9 @@ template <typename T, Isa isa> struct Tile {
 template <typename T, int64_t width, int64_t vectorBytes>
 [[gnu::always_inline]] inline void pack(const T *from, int64_t stride, int64_t depthStride, int64_t size, int64_t depth,
                                         T *to) {
+  constexpr int64_t kSquare = std::gcd(width, vectorBytes / int64_t(sizeof(T)));
   for (int64_t i0 = 0; i0 < size; i0 += width, to += width * depth) {
-    int64_t valid = std::min(width, size - i0);
+    const int64_t valid = std::min(width, size - i0);
     const T *panel = from + i0 * stride;
     if (valid == width && stride == 1) {
       for (int64_t p = 0; p < depth; ++p)
@@ -49,70 +50,89 @@ template <typename T, int64_t width, int64_t vectorBytes>
           to[p * width + i] = panel[p * depthStride + i];
       continue;
     }
-    constexpr int64_t kSquare = std::gcd(width, vectorBytes / int64_t(sizeof(T)));
-    if constexpr (kSquare >= 4)
-      if (valid == width && depthStride == 1) {
-        int64_t whole = depth / kSquare * kSquare;
-        for (int64_t p = 0; p < whole; p += kSquare)
-          for (int64_t i = 0; i < width; i += kSquare)
-            transposeSquare<T, kSquare>(panel + i * stride + p, stride, to + p * width + i, width);
-        for (int64_t p = whole; p < depth; ++p)
-          for (int64_t i = 0; i < width; ++i)
-            to[p * width + i] = panel[i * stride + p];
-        continue;
+    if (stride == 1) {
+      for (int64_t p = 0; p < depth; ++p) {
+        std::memcpy(to + p * width, panel + p * depthStride, size_t(valid) * sizeof(T));
+        std::fill_n(to + p * width + valid, width - valid, T(0));
       }
-    for (int64_t i = 0; i < valid; ++i)
+      continue;
+    }
+    int64_t packed = 0; // rows or columns of the panel
+    if constexpr (kSquare >= 4)
+      for (; depthStride == 1 && packed + kSquare <= valid; packed += kSquare) {
+        const int64_t whole = depth / kSquare * kSquare;
+        for (int64_t p = 0; p < whole; p += kSquare)
+          transposeSquare<T, kSquare>(panel + packed * stride + p, stride, to + p * width + packed, width);
+        for (int64_t p = whole; p < depth; ++p)
+          for (int64_t i = packed; i < packed + kSquare; ++i)
+            to[p * width + i] = panel[i * stride + p];
+      }
+    for (; packed < valid; ++packed)
       for (int64_t p = 0; p < depth; ++p)
-        to[p * width + i] = panel[i * stride + p * depthStride];
-    for (int64_t i = valid; i < width; ++i)
+        to[p * width + packed] = panel[packed * stride + p * depthStride];
+    for (; packed < width; ++packed)
       for (int64_t p = 0; p < depth; ++p)
-        to[p * width + i] = T(0);
+        to[p * width + packed] = T(0);
   }
 }
 
-template <typename T, Isa isa>
-[[gnu::always_inline]] inline void multiplyTile(int64_t depth, T alpha, const T *a, const T *b, T *c, int64_t ldc,
-                                                int64_t rows, int64_t columns, GemmOutput output) {
+/// Computes a tile of c, of which only the first `vectors` vectors of each row are used.
+template <typename T, Isa isa, int64_t vectors>
+[[gnu::always_inline]] inline void multiplyVectors(int64_t depth, T alpha, const T *a, const T *b, T *c, int64_t ldc,
+                                                   int64_t rows, int64_t columns, GemmOutput output) {
   using Shape = Tile<T, isa>;
   using Vector = typename Shape::Vector;
-  Vector sum[Shape::rows][Shape::vectors];
+  Vector sum[Shape::rows][vectors];
 #pragma GCC unroll 8
   for (int64_t i = 0; i < Shape::rows; ++i)
 #pragma GCC unroll 4
-    for (int64_t j = 0; j < Shape::vectors; ++j)
+    for (int64_t j = 0; j < vectors; ++j)
       sum[i][j] = Vector{};
   for (int64_t p = 0; p < depth; ++p, a += Shape::rows, b += Shape::columns) {
-    Vector row[Shape::vectors];
+    Vector row[vectors];
 #pragma GCC unroll 4
-    for (int64_t j = 0; j < Shape::vectors; ++j)
+    for (int64_t j = 0; j < vectors; ++j)
       row[j] = *reinterpret_cast<const Vector *>(b + j * Shape::lanes);
 #pragma GCC unroll 8
     for (int64_t i = 0; i < Shape::rows; ++i)
 #pragma GCC unroll 4
-      for (int64_t j = 0; j < Shape::vectors; ++j)
+      for (int64_t j = 0; j < vectors; ++j)
         sum[i][j] += a[i] * row[j];
   }
-  if (rows == Shape::rows && columns == Shape::columns) {
+  if (rows == Shape::rows && columns == vectors * Shape::lanes) {
 #pragma GCC unroll 8
     for (int64_t i = 0; i < Shape::rows; ++i)
 #pragma GCC unroll 4
-      for (int64_t j = 0; j < Shape::vectors; ++j) {
+      for (int64_t j = 0; j < vectors; ++j) {
         Vector *at = reinterpret_cast<Vector *>(c + i * ldc + j * Shape::lanes);
         *at = output == GemmOutput::Add ? *at + alpha * sum[i][j] : alpha * sum[i][j];
       }
     return;
   }
-  T edge[Shape::rows * Shape::columns];
+  T edge[Shape::rows * vectors * Shape::lanes];
 #pragma GCC unroll 8
   for (int64_t i = 0; i < Shape::rows; ++i)
 #pragma GCC unroll 4
-    for (int64_t j = 0; j < Shape::vectors; ++j)
-      *reinterpret_cast<Vector *>(edge + i * Shape::columns + j * Shape::lanes) = sum[i][j];
+    for (int64_t j = 0; j < vectors; ++j)
+      *reinterpret_cast<Vector *>(edge + (i * vectors + j) * Shape::lanes) = sum[i][j];
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) {
-      T value = edge[i * Shape::columns + j], &at = c[i * ldc + j];
+      T value = edge[i * vectors * Shape::lanes + j], &at = c[i * ldc + j];
       at = output == GemmOutput::Add ? at + alpha * value : alpha * value;
     }
+}
+
+/// Computes `rows` rows and `columns` columns of a tile of c.
+template <typename T, Isa isa>
+[[gnu::always_inline]] inline void multiplyTile(int64_t depth, T alpha, const T *a, const T *b, T *c, int64_t ldc,
+                                                int64_t rows, int64_t columns, GemmOutput output) {
+  using Shape = Tile<T, isa>;
+  if (columns > 2 * Shape::lanes)
+    multiplyVectors<T, isa, Shape::vectors>(depth, alpha, a, b, c, ldc, rows, columns, output);
+  else if (columns > Shape::lanes)
+    multiplyVectors<T, isa, 2>(depth, alpha, a, b, c, ldc, rows, columns, output);
+  else
+    multiplyVectors<T, isa, 1>(depth, alpha, a, b, c, ldc, rows, columns, output);
 }
 
 /// Rounds rows (here) or columns (below) up to complete tiles of the instruction set that needs most. For example, 8
@@ -266,17 +286,19 @@ void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<
 GemmBlocks gemmBlocks(ThreadTeam *team, int64_t products, int64_t m, int64_t n) {
   // Each block packs its own rows of a and columns of b. That costs 2 % of the product's time in blocks of 512 x 384,
   // and 6 % in blocks of 288 x 192. So there are at least two blocks for each thread, and more if the blocks stay
-  // large, so that a thread that is delayed leaves little work behind.
+  // large, so that a thread that is delayed leaves little work behind. Blocks are about equally large.
   constexpr int64_t kFewestOfThread = 2, kMostOfThread = 8, kLarge = 512 * 768;
-  constexpr int64_t kSmallestRows = kRows, kSmallestColumns = 192;
+  constexpr int64_t kSmallestRows = 96, kSmallestColumns = 192;
+  constexpr int64_t kRowsOfStep = 16, kColumnsOfStep = 96; // multiples of the inner kernels' tiles
   GemmBlocks blocks{std::max<int64_t>(m, 1), std::max<int64_t>(n, 1), 1, 1};
-  int64_t threads = team ? team->threads() : 1;
+  auto part = [](int64_t size, int64_t parts, int64_t step) { return roundUp((size + parts - 1) / parts, step); };
+  int64_t threads = team ? team->threads() : 1, rowParts = 1, columnParts = 1;
   auto isLarge = [&] { return blocks.rows * blocks.columns > kLarge; };
   while (threads > 1 && products * blocks.count() < threads * (isLarge() ? kMostOfThread : kFewestOfThread)) {
     if (blocks.columns > kSmallestColumns && (blocks.columns >= blocks.rows || blocks.rows <= kSmallestRows))
-      blocks.columns = roundUp((blocks.columns + 1) / 2, kSmallestColumns);
+      blocks.columns = part(n, columnParts *= 2, kColumnsOfStep);
     else if (blocks.rows > kSmallestRows)
-      blocks.rows = roundUp((blocks.rows + 1) / 2, kSmallestRows);
+      blocks.rows = part(m, rowParts *= 2, kRowsOfStep);
     else
       break;
     blocks.rowCount = (m + blocks.rows - 1) / blocks.rows;
