@@ -204,6 +204,7 @@ Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, co
     };
     if (cluster.levels.size() > 1)
       lowering.ranksOfNode = cluster.levels.front().size;
+    lowering.padClasses = cluster.mixed() || cluster.device.kind != "cpu";
     lowering.chunkProducts = overlaps("products");
     lowering.overlapTensor = overlaps("tensor");
     if (execution)

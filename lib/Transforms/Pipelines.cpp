@@ -41,7 +41,8 @@ void addLoweringPasses(OpPassManager &passes, const LoweringPipeline &options) {
   passes.addPass(createCSEPass());
   passes.addPass(createConvertOnce());
   passes.addPass(createQuantizeOnce());
-  passes.addPass(createPadClasses());
+  if (options.padClasses)
+    passes.addPass(createPadClasses());
   if (options.chunkProducts)
     passes.addPass(createChunkProducts());
   passes.addPass(createCompressGradients({.ranksOfNode = options.ranksOfNode}));

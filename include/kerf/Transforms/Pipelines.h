@@ -34,6 +34,7 @@ struct LoweringPipeline {
   bool chunkProducts = false; // whether products run in chunks that overlap with the collectives of their operands
   bool overlapTensor = false; // whether sums of input gradients overlap with the products of weight gradients
   std::optional<AssignTasksOptions> tasks = {}; // nothing: the step has no microbatches and no pipeline
+  bool padClasses = true;  // whether classifiers get a number of columns that tensor cores can read
   int64_t ranksOfNode = 1; // number of neighbouring ranks that share fast links
 };
 
