@@ -88,18 +88,19 @@ Result<PlannedKernel> planAttention(const BindRequest &request) {
   check.shape(out, "the result", {z.b, z.s, z.h, z.e});
   check.shape(lse, "the log-sum-exp", {z.b, z.h, z.s});
   check.dtype(out, "the result", request.operands[0].dtype);
-  check.dtype(lse, "the log-sum-exp", request.operands[0].dtype);
+  check.dtype(lse, "the log-sum-exp", computeType(request.operands[0].dtype));
   if (check.failed())
     return check.error();
-  return withFloatType(request, out.dtype, [&](auto type) -> Result<PlannedKernel> {
-    using T = typename decltype(type)::type;
+  return withElementOfFloats(request, out.dtype, [&](auto type) -> Result<PlannedKernel> {
+    using E = typename decltype(type)::type;
+    using T = ComputeType<E>;
     ScratchLayout layout;
-    AttentionCall<T> all = callOf<T>(request, 0, z, Direction::Forward, layout);
+    AttentionCall<E> all = callOf<E>(request, 0, z, Direction::Forward, layout);
     return PlannedKernel{
-        [all, y = mutableDataOf<T>(out), logSums = mutableDataOf<T>(lse)] {
+        [all, y = mutableDataOf<E>(out), logSums = mutableDataOf<T>(lse)] {
           forTasks(all.team, all.z.b * all.z.h, [&](int64_t task, int64_t thread) {
             const AttentionSizes &z = all.z;
-            AttentionCall<T> call = all.ofThread(thread);
+            AttentionCall<E> call = all.ofThread(thread);
             int64_t h = task % z.h;
             call.eachBlock({task / z.h, h, h / (z.h / z.g)}, [&](Head at, int64_t row, int64_t rows, int64_t keys) {
               call.score(at, row, rows, keys);
@@ -108,8 +109,8 @@ Result<PlannedKernel> planAttention(const BindRequest &request) {
                   logSums[i] = normalizeRow(scores + i * keys, keys);
               };
               dispatch(normalize, call.scores, logSums + (at.b * z.h + at.h) * z.s + row, rows, keys);
-              gemm<T>(rows, z.e, keys, T(1), {call.scores, keys, 1}, call.values(at), y + call.rowOfOutput(at, row),
-                      z.h * z.e, GemmOutput::Overwrite, call.scratch);
+              multiply(rows, z.e, keys, call.asFactor(call.scores, rows, keys), call.values(at),
+                       y + call.rowOfOutput(at, row), z.h * z.e, GemmOutput::Overwrite, call.scratch);
             });
           });
           return ok();
@@ -126,7 +127,7 @@ Result<PlannedKernel> attentionBackward(Checker &check, const BindRequest &reque
   check.shape(out, "the output", {z.b, z.s, z.h, z.e});
   check.shape(lse, "the log-sum-exp", {z.b, z.h, z.s});
   check.dtype(out, "the output", in[first].dtype);
-  check.dtype(lse, "the log-sum-exp", in[first].dtype);
+  check.dtype(lse, "the log-sum-exp", computeType(in[first].dtype));
   check.sameType(gradient, "the gradient", out, "the output");
   if (first > 0)
     check.sameType(in[0], "the query's gradient so far", in[first], "the query");
@@ -134,17 +135,17 @@ Result<PlannedKernel> attentionBackward(Checker &check, const BindRequest &reque
     check.sameType(request.results[i], "a result", in[first + i], "its operand");
   if (check.failed())
     return check.error();
-  return withFloatType(request, in[first].dtype, [&](auto type) -> Result<PlannedKernel> {
-    using T = typename decltype(type)::type;
+  return withElementOfFloats(request, in[first].dtype, [&](auto type) -> Result<PlannedKernel> {
+    using E = typename decltype(type)::type;
     ScratchLayout layout;
-    Backward<T> backward = {callOf<T>(request, first, z, Direction::Backward, layout),
-                            dataOf<T>(out),
-                            dataOf<T>(lse),
-                            dataOf<T>(gradient),
-                            first > 0 ? dataOf<T>(in[0]) : nullptr,
-                            mutableDataOf<T>(request.results[0]),
-                            mutableDataOf<T>(request.results[1]),
-                            mutableDataOf<T>(request.results[2])};
+    Backward<E> backward = {callOf<E>(request, first, z, Direction::Backward, layout),
+                            dataOf<E>(out),
+                            dataOf<E>(gradient),
+                            dataOf<ComputeType<E>>(lse),
+                            first > 0 ? dataOf<E>(in[0]) : nullptr,
+                            mutableDataOf<E>(request.results[0]),
+                            mutableDataOf<E>(request.results[1]),
+                            mutableDataOf<E>(request.results[2])};
     return PlannedKernel{[backward] {
                            backward.run();
                            return ok();

@@ -8,13 +8,11 @@
 // `accumulate`.
 //
 // Products of bf16 numbers use the processor's instructions for them where it has any (GemmOfBf16.h); other products of
-// 16-bit numbers run as products of float32 numbers. Scratch memory is large enough for both, because a package may be
-// compiled on another machine than the one that runs it.
+// 16-bit numbers run as products of float32 numbers.
 #include "Families.h"
 #include "Gemm.h"
 #include "GemmOfBf16.h"
 #include "StridedCopy.h"
-#include "ThroughFloat.h"
 
 #include <algorithm>
 
@@ -295,27 +293,11 @@ Result<PlannedKernel> planOfFactors(const BindRequest &request) {
   });
 }
 
-/// Plans a product without gemmOfBf16: tensors of 16-bit numbers by float32 copies.
-Result<PlannedKernel> planWithoutBf16(const BindRequest &request) {
-  const bool isOf8Bits = !request.operands.empty() && isFloat8(request.operands[0].dtype);
-  const PlanFunction plan = isOf8Bits ? planFloat8Product : planOfFactors;
-  if (hasHalf(request))
-    return planThroughFloat(request, plan);
-  return plan(request);
-}
 } // namespace
 
 Result<PlannedKernel> planDotGeneral(const BindRequest &request) {
-  const bool hasSizes = request.operands.size() >= 2 && request.results.size() == 1;
-  const auto isBf16 = [&](size_t operand) { return request.operands[operand].dtype == DType::BF16; };
-  const auto isFloat16Or32 = [](DType dtype) { return dtype == DType::BF16 || dtype == DType::F32; };
-  if (!hasSizes || !isBf16(0) || !isBf16(1) || !isFloat16Or32(request.results[0].dtype))
-    return planWithoutBf16(request);
-  Result<PlannedKernel> ofBf16 = planOfFactors(request), without = planWithoutBf16(request);
-  if (!ofBf16 || !without)
-    return ofBf16 ? without : ofBf16;
-  const int64_t bytes = std::max(ofBf16->scratchBytes, without->scratchBytes);
-  return PlannedKernel{multipliesBf16() ? std::move(ofBf16->kernel) : std::move(without->kernel), bytes};
+  const bool isOf8Bits = !request.operands.empty() && isFloat8(request.operands[0].dtype);
+  return isOf8Bits ? planFloat8Product(request) : planOfFactors(request);
 }
 
 } // namespace kerf::runtime::kernels

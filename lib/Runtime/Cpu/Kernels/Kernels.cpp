@@ -2,6 +2,7 @@
 // The table from names of ops to plan functions. An op that does not itself support 16-bit floats runs on float32
 // copies in scratch memory.
 #include "Families.h"
+#include "GemmOfBf16.h"
 #include "PickLargest.h"
 #include "TakeAlong.h"
 #include "ThroughFloat.h"
@@ -22,8 +23,13 @@ bool overwritesFirstByFirst(int operand, int result) { return operand == 0 && re
 /// Result number i may be written over operand number i, for ops that update their first operands.
 bool overwritesItself(int operand, int result) { return operand == result; }
 
-/// How an op handles bf16 and f16: by itself (most of these ops only move or convert elements), or as float32.
-enum class Half { AsIs, AsFloat };
+/// How an op handles bf16 and f16.
+enum class Half {
+  AsIs,    // by itself; most of these ops only move or convert elements
+  AsFloat, // as float32
+  Bf16,    // bf16 by itself where its plan function takes the tensors; otherwise as float32
+  Products // as Bf16, on processors with instructions for products of bf16 numbers (GemmOfBf16.h)
+};
 
 /// An op's row in the table.
 struct Row {
@@ -59,7 +65,7 @@ constexpr Row kRows[] = {
     {"pad", planPad, overwritesNothing, Half::AsIs},
     {"concatenate", planConcatenate, overwritesNothing, Half::AsIs},
     {"reduce", planReduce, overwritesNothing, Half::AsFloat},
-    {"dot_general", planDotGeneral, overwritesThird, Half::AsIs},
+    {"dot_general", planDotGeneral, overwritesThird, Half::Products},
     {"quantize", planQuantize, overwritesNothing, Half::AsFloat},
     {"convolution", planConvolution, overwritesNothing, Half::AsIs},
     {"convolution_transpose", planConvolutionTranspose, overwritesNothing, Half::AsIs},
@@ -83,12 +89,12 @@ constexpr Row kRows[] = {
     {"layer_norm_backward", planLayerNormBackward, overwritesNothing, Half::AsFloat},
     {"rms_norm", planRmsNorm, overwritesNothing, Half::AsFloat},
     {"rms_norm_backward", planRmsNormBackward, overwritesNothing, Half::AsFloat},
-    {"attention", planAttention, overwritesNothing, Half::AsFloat},
-    {"attention_backward", planAttentionBackward, overwritesNothing, Half::AsFloat},
+    {"attention", planAttention, overwritesNothing, Half::Products},
+    {"attention_backward", planAttentionBackward, overwritesNothing, Half::Products},
     {"attention_block", planAttentionBlock, overwritesItself, Half::AsFloat},
-    {"attention_block_backward", planAttentionBlockBackward, overwritesFirstByFirst, Half::AsFloat},
-    {"cross_entropy", planCrossEntropy, overwritesNothing, Half::AsFloat},
-    {"cross_entropy_backward", planCrossEntropyBackward, overwritesFirst, Half::AsFloat},
+    {"attention_block_backward", planAttentionBlockBackward, overwritesFirstByFirst, Half::Products},
+    {"cross_entropy", planCrossEntropy, overwritesNothing, Half::Bf16},
+    {"cross_entropy_backward", planCrossEntropyBackward, overwritesFirst, Half::Bf16},
     {"dropout", planDropout, overwritesFirst, Half::AsFloat},
     {"random_key", planRandomKey, overwritesNothing, Half::AsIs},
     {"random", planRandom, overwritesAny, Half::AsIs},
@@ -111,6 +117,21 @@ const Row *findRow(std::string_view op) {
   return row == std::end(kRows) ? nullptr : row;
 }
 
+/// Plans an instruction with 16-bit tensors whose op does not move them as they are.
+Result<PlannedKernel> planOfHalves(const BindRequest &request, const Row &row) {
+  Result<PlannedKernel> asFloat = planThroughFloat(request, row.plan);
+  if (row.half == Half::AsFloat || !asFloat)
+    return asFloat;
+  Result<PlannedKernel> ofBf16 = row.plan(request);
+  if (!ofBf16)
+    return asFloat;
+  if (row.half == Half::Bf16)
+    return ofBf16;
+  // A package may be compiled on another machine than the one that runs it, so scratch memory is large enough for both.
+  const int64_t bytes = std::max(asFloat->scratchBytes, ofBf16->scratchBytes);
+  return PlannedKernel{multipliesBf16() ? std::move(ofBf16->kernel) : std::move(asFloat->kernel), bytes};
+}
+
 Result<PlannedKernel> planOf(const BindRequest &request) {
   if (request.native)
     return planNative(request);
@@ -119,9 +140,7 @@ Result<PlannedKernel> planOf(const BindRequest &request) {
     return Error{fmt::format("there is no kernel for the op '{}'; compile the package again with this version of Kerf",
                              request.instruction.op)};
   try {
-    if (row->half == Half::AsFloat && hasHalf(request))
-      return planThroughFloat(request, row->plan);
-    return row->plan(request);
+    return row->half != Half::AsIs && hasHalf(request) ? planOfHalves(request, *row) : row->plan(request);
   } catch (const nlohmann::json::exception &e) { // a number does not fit its C++ type
     return Error{
         fmt::format("{}: malformed attributes: {}; compile the package again", request.instruction.op, e.what())};

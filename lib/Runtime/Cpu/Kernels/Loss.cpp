@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cross entropy of rows of logits with integer labels, and its gradient, which uses the saved log-sum-exp.
+#include "Bf16Elements.h"
 #include "Families.h"
-#include "Simd.h"
 
 #include <algorithm>
 
@@ -27,7 +27,7 @@ std::optional<LossSizes> lossSizes(Checker &check, const TensorView &logits, con
   Shape rows(logits.shape.begin(), logits.shape.end() - 1);
   check.shape(labels, "the labels", rows);
   for (const TensorView *view : likeRows) {
-    check.dtype(*view, "a tensor of rows", logits.dtype);
+    check.dtype(*view, "a tensor of rows", computeType(logits.dtype));
     check.shape(*view, "a tensor of rows", rows);
   }
   if (check.failed())
@@ -44,17 +44,18 @@ template <typename I> Status checkLabels(const I *labels, const LossSizes &s) {
   return ok();
 }
 
-template <typename T> [[gnu::always_inline]] inline double logSumExp(const T *x, int64_t n) {
+template <typename E> [[gnu::always_inline]] inline double logSumExp(const E *x, int64_t n) {
+  using T = ComputeType<E>;
   T highest = -std::numeric_limits<T>::infinity();
 #pragma omp simd reduction(max : highest)
   for (int64_t i = 0; i < n; ++i)
-    highest = highest > x[i] ? highest : x[i];
+    highest = highest > valueOf(x[i]) ? highest : valueOf(x[i]);
   if (highest == -std::numeric_limits<T>::infinity())
     highest = 0; // if all logits are -infinity, the result is log(0) = -infinity instead of NaN
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; ++i)
-    sum += double(fastExp(T(x[i] - highest)));
+    sum += double(fastExp(T(valueOf(x[i]) - highest)));
   return double(highest) + std::log(sum);
 }
 } // namespace
@@ -69,17 +70,19 @@ Result<PlannedKernel> planCrossEntropy(const BindRequest &request) {
     return check.error();
   return withIndexType(request, labels.dtype, [&](auto index) {
     using I = typename decltype(index)::type;
-    return withFloatType(request, logits.dtype, [&](auto type) -> Result<PlannedKernel> {
-      using T = typename decltype(type)::type;
-      auto loop = [](auto, const T *x, const I *label, T *nll, T *lse, LossSizes s) {
+    return withElementOfFloats(request, logits.dtype, [&](auto type) -> Result<PlannedKernel> {
+      using E = typename decltype(type)::type;
+      using T = ComputeType<E>;
+      auto loop = [](auto, const E *x, const I *label, T *nll, T *lse, LossSizes s) {
         for (int64_t i = 0; i < s.rows; ++i, x += s.columns) {
           double sum = logSumExp(x, s.classes);
           lse[i] = T(sum);
-          nll[i] = label[i] == s.ignored ? T(0)
-                                         : T(sum - double(x[label[i]])); // before rounding: the difference may be small
+          nll[i] = label[i] == s.ignored
+                       ? T(0)
+                       : T(sum - double(valueOf(x[label[i]]))); // before rounding: the difference may be small
         }
       };
-      return PlannedKernel{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels),
+      return PlannedKernel{[=, s = *sizes, x = dataOf<E>(logits), label = dataOf<I>(labels),
                             nll = mutableDataOf<T>(request.results[0]), lse = mutableDataOf<T>(request.results[1]),
                             team = request.team]() -> Status {
         if (Status status = checkLabels(label, s); !status)
@@ -105,28 +108,31 @@ Result<PlannedKernel> planCrossEntropyBackward(const BindRequest &request) {
     return check.error();
   return withIndexType(request, labels.dtype, [&](auto index) {
     using I = typename decltype(index)::type;
-    return withFloatType(request, logits.dtype, [&](auto type) -> Result<PlannedKernel> {
-      using T = typename decltype(type)::type;
-      auto loop = [](auto, const T *x, T *dx, T lse, T gradient, int64_t n) {
+    return withElementOfFloats(request, logits.dtype, [&](auto type) -> Result<PlannedKernel> {
+      using E = typename decltype(type)::type;
+      using T = ComputeType<E>;
+      auto loop = [](auto, const E *x, E *dx, T lse, T gradient, int64_t n) {
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i)
-          dx[i] = fastExp(T(x[i] - lse)) * gradient;
+          dx[i] = elementOf<E>(fastExp(T(valueOf(x[i]) - lse)) * gradient);
       };
-      return PlannedKernel{[=, s = *sizes, x = dataOf<T>(logits), label = dataOf<I>(labels),
+      return PlannedKernel{[=, s = *sizes, x = dataOf<E>(logits), label = dataOf<I>(labels),
                             lse = dataOf<T>(request.operands[2]), dy = dataOf<T>(request.operands[3]),
-                            dx = mutableDataOf<T>(request.results[0]), team = request.team]() -> Status {
+                            dx = mutableDataOf<E>(request.results[0]), team = request.team]() -> Status {
         if (Status status = checkLabels(label, s); !status)
           return status;
         forPieces(team, s.rows, rowsOfTask(s.classes), [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
-            T *row = dx + i * s.columns;
+            E *row = dx + i * s.columns;
             if (label[i] == s.ignored) {
-              std::fill_n(row, s.columns, T(0));
+              std::fill_n(row, s.columns, E(0));
               continue;
             }
-            dispatch(loop, x + i * s.columns, row, lse[i], dy[i], s.classes);
-            row[label[i]] -= dy[i];
-            std::fill(row + s.classes, row + s.columns, T(0));
+            const E *logits = x + i * s.columns;
+            const T atLabel = (fastExp(T(valueOf(logits[label[i]]) - lse[i])) - T(1)) * dy[i]; // x may be dx
+            dispatch(loop, logits, row, lse[i], dy[i], s.classes);
+            row[label[i]] = elementOf<E>(atLabel);
+            std::fill(row + s.classes, row + s.columns, E(0));
           }
         });
         return ok();
