@@ -632,7 +632,8 @@ def PadClasses : Pass<"kerf-pad-classes", "::mlir::ModuleOp"> {
     to the sum.
 
     The pass runs on one rank's program. It changes nothing where an op that it does not know reads the scores, as in a
-    cross entropy whose classes are sharded.
+    cross entropy whose classes are sharded. Programs for CPUs are made without it, because such rows are not slower
+    there.
 
     ```mlir
     %logits = kerf.dot_general %x, %w {...} : (tensor<4x8xbf16>, tensor<8x97xbf16>) -> tensor<4x97xbf16>
