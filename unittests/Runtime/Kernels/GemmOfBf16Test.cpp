@@ -100,6 +100,27 @@ TEST(GemmOfBf16, GiveAnElementTheSameBitsInAnyBlock) {
   EXPECT_EQ(whole, parts);
 }
 
+// Attention multiplies blocks of fewer keys in scratch memory for all of them.
+TEST(GemmOfBf16, SmallerProductsFitTheScratchMemoryOfLargerOnes) {
+  if (!multipliesBf16())
+    GTEST_SKIP() << "the processor has no instructions for bf16";
+  constexpr std::byte kGuard{0xA5};
+  std::mt19937 random(8);
+  for (int seed = 0; seed < 60; ++seed) {
+    auto upTo = [&](int64_t most) { return int64_t(1 + random() % uint64_t(most)); };
+    const int64_t m = upTo(80), n = upTo(900), k = seed % 2 ? 1025 + upTo(300) : upTo(2200);
+    const Product smaller(random, upTo(m), upTo(n), seed % 2 ? 1024 - upTo(50) : upTo(k), seed % 4);
+    SCOPED_TRACE(::testing::Message() << smaller.m << " x " << smaller.n << " x " << smaller.k << " in memory for " << m
+                                      << " x " << n << " x " << k);
+    std::vector<std::byte> scratch(static_cast<size_t>(gemmOfBf16ScratchBytes(m, n, k)) + (1 << 20), kGuard);
+    std::vector<float> c(static_cast<size_t>(smaller.m * smaller.n));
+    gemmOfBf16<float>(smaller.m, smaller.n, smaller.k, smaller.viewA(), smaller.viewB(), nullptr, c.data(), smaller.n,
+                      scratch.data());
+    for (size_t at = scratch.size() - (1 << 20); at < scratch.size(); ++at)
+      ASSERT_EQ(scratch[at], kGuard);
+  }
+}
+
 TEST(GemmOfBf16, AddToASumInPlace) {
   if (!multipliesBf16())
     GTEST_SKIP() << "the processor has no instructions for bf16";

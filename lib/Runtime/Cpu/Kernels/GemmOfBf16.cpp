@@ -27,26 +27,26 @@ constexpr int64_t kPackedNumbers = 384 * 1024; // of b that are packed at once, 
 constexpr int64_t kMostDepth = 1024;           // numbers along the depth that are packed at once, a multiple of kStep
 constexpr int64_t kMostRows = 1024;            // rows whose sums are kept between blocks of the depth, at most
 
-/// The blocks in which a product of m x k and k x n numbers is computed, and the parts of its scratch memory in bytes.
+/// The blocks in which a product of m x k and k x n numbers is computed.
 struct Blocks {
   int64_t depth, columns, rows;
-  int64_t b, a, sums;
   Blocks(int64_t m, int64_t n, int64_t k) {
     const int64_t count = std::max<int64_t>((k + kMostDepth - 1) / kMostDepth, 1);
     depth = std::max(roundUp((k + count - 1) / count, kStep), kStep); // equal blocks, whatever m and n are
     columns = std::min(roundUp(n, kPanel), kPackedNumbers / depth / kPanel * kPanel);
     rows = count == 1 ? m : std::min(m, kMostRows);
-    b = depth * columns * int64_t(sizeof(Number));
-    a = depth * kPanel * int64_t(sizeof(Number));
-    sums = count == 1 ? kPanel * kPanel * int64_t(sizeof(float))
-                      : roundUp(rows, kPanel) * columns * int64_t(sizeof(float));
   }
 };
 } // namespace
 
 int64_t gemmOfBf16ScratchBytes(int64_t m, int64_t n, int64_t k) {
-  const Blocks blocks(m, n, k);
-  return blocks.b + blocks.a + blocks.sums + kCacheLine;
+  // A product of a smaller depth may have deeper and narrower blocks: 1,024 numbers are one block, 1,025 two of 544.
+  constexpr int64_t kFewestOfSeveral = kMostDepth / 2; // numbers along the depth in one of several blocks
+  const int64_t depth = std::max(std::min(roundUp(k, kStep), kMostDepth), kStep), columns = roundUp(n, kPanel);
+  const int64_t b = std::min(depth * columns, kPackedNumbers), a = depth * kPanel;
+  const int64_t kept = roundUp(std::min(m, kMostRows), kPanel) * std::min(columns, kPackedNumbers / kFewestOfSeveral);
+  const int64_t sums = std::max(kPanel * kPanel, k > kMostDepth ? kept : 0);
+  return (a + b) * int64_t(sizeof(Number)) + sums * int64_t(sizeof(float)) + kCacheLine;
 }
 
 #if KERF_HAS_BF16_UNITS
@@ -188,8 +188,8 @@ void gemmOfBf16(int64_t m, int64_t n, int64_t k, MatrixView<uint16_t> a, MatrixV
     return;
   const Blocks blocks(m, n, k);
   auto *bytes = reinterpret_cast<std::byte *>(roundUp(reinterpret_cast<int64_t>(scratch), kCacheLine));
-  auto *packedB = reinterpret_cast<Pair *>(bytes), *packedA = reinterpret_cast<Pair *>(bytes + blocks.b);
-  auto *sums = reinterpret_cast<float *>(bytes + blocks.b + blocks.a);
+  auto *packedB = reinterpret_cast<Pair *>(bytes), *packedA = packedB + blocks.depth * blocks.columns / 2;
+  auto *sums = reinterpret_cast<float *>(packedA + blocks.depth * kPanel / 2);
   const bool keepsSums = k > blocks.depth;
   const bool tiles = bf16Units() == Bf16Units::Tiles;
   const TileScope scope(tiles);
