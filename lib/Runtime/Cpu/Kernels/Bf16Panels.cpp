@@ -17,7 +17,8 @@ typedef Pair Pairs __attribute__((vector_size(64), aligned(2), may_alias));
 typedef Pair Quarter __attribute__((vector_size(16), aligned(2), may_alias));
 
 /// Interleaves two vectors in each quarter: `width` pairs of the quarter's low (or high) half of a, then as many of b.
-template <size_t width, bool high, size_t... i> Pairs interleaved(Pairs a, Pairs b, std::index_sequence<i...>) {
+template <size_t width, bool high, size_t... i>
+[[gnu::target(KERF_AVX512)]] Pairs interleaved(Pairs a, Pairs b, std::index_sequence<i...>) {
   return __builtin_shufflevector(
       a, b, (i / 4 * 4 + (high ? 2 : 0) + i % 4 / (2 * width) * width + i % width + i / width % 2 * kTile)...);
 }

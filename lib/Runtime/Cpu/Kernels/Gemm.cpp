@@ -289,7 +289,7 @@ GemmBlocks gemmBlocks(ThreadTeam *team, int64_t products, int64_t m, int64_t n) 
   // large, so that a thread that is delayed leaves little work behind. Blocks are about equally large.
   constexpr int64_t kFewestOfThread = 2, kMostOfThread = 8, kLarge = 512 * 768;
   constexpr int64_t kSmallestRows = 96, kSmallestColumns = 192;
-  constexpr int64_t kRowsOfStep = 16, kColumnsOfStep = 96; // multiples of the inner kernels' tiles
+  constexpr int64_t kRowsOfStep = 32, kColumnsOfStep = 96; // sizes of blocks are multiples of these
   GemmBlocks blocks{std::max<int64_t>(m, 1), std::max<int64_t>(n, 1), 1, 1};
   auto part = [](int64_t size, int64_t parts, int64_t step) { return roundUp((size + parts - 1) / parts, step); };
   int64_t threads = team ? team->threads() : 1, rowParts = 1, columnParts = 1;

@@ -51,10 +51,11 @@ inline Isa bestIsa() {
 
 #if defined(__x86_64__)
 /// The instruction sets of Isa::Avx512, for the attribute gnu::target.
-#define KERF_AVX512 "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,prefer-vector-width=512"
+#define KERF_AVX512 "avx512f,avx512vl,avx512bw,avx512dq,avx2,fma"
 
 template <typename F, typename... A>
-[[gnu::flatten, gnu::noinline, gnu::target(KERF_AVX512)]] void runAvx512(F body, A... arguments) {
+[[gnu::flatten, gnu::noinline, gnu::target(KERF_AVX512 ",prefer-vector-width=512")]] void runAvx512(F body,
+                                                                                                    A... arguments) {
   body(IsaTag<Isa::Avx512>{}, arguments...);
 }
 template <typename F, typename... A>
