@@ -171,6 +171,8 @@ Result<PlacedStep> placeStep(const TrainingStep &step, const Plan &plan, const s
   return placed;
 }
 
+static bool hasOnlyCpus(const Cluster &cluster) { return !cluster.mixed() && cluster.device.kind == "cpu"; }
+
 Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, const std::string &planFile,
                                   const Cluster &cluster) {
   auto placed = placeStep(step, plan, planFile, cluster);
@@ -204,7 +206,7 @@ Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, co
     };
     if (cluster.levels.size() > 1)
       lowering.ranksOfNode = cluster.levels.front().size;
-    lowering.padClasses = cluster.mixed() || cluster.device.kind != "cpu";
+    lowering.padClasses = !hasOnlyCpus(cluster);
     lowering.chunkProducts = overlaps("products");
     lowering.overlapTensor = overlaps("tensor");
     if (execution)
@@ -235,7 +237,7 @@ Result<CompileResult> compileStep(const TrainingStep &step, const Plan &plan, co
   return compiled;
 }
 
-bool pricedAsLowered(const Cluster &cluster) { return !cluster.mixed() && cluster.device.kind == "cpu"; }
+bool pricedAsLowered(const Cluster &cluster) { return hasOnlyCpus(cluster); }
 
 static Status writePackageFiles(const CompileResult &compiled, const TensorMap &weights, const std::string &folder) {
   TensorMap needed;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cmath>
+#include <tuple>
 
 namespace kerf::runtime::test {
 namespace {
@@ -190,6 +191,49 @@ TEST(Attention, OfSixteenBitsWithFloatStatisticsAgreesWithFloat64) {
   }
   if (before >= 0) {
     EXPECT_GE(cudnnExecutions() - before, instructions);
+  }
+}
+
+TEST(Attention, OfBf16OverSeveralBlocksAgreesWithFloat64) {
+  Random random(9);
+  // Products over 1,100 keys have two blocks of the depth; the causal case has three blocks of queries.
+  for (auto [s, h, g, causal] : {std::tuple{1100, 2, 1, false}, {1100, 1, 1, true}, {150, 4, 2, true}}) {
+    SCOPED_TRACE(std::to_string(s) + (causal ? " causal" : ""));
+    AttentionCase c{1, s, s, h, g, 8, 16, 0.3, causal, {}};
+    c.in = {random.normals(DType::BF16, {1, s, h, 8}, 0.5), random.normals(DType::BF16, {1, s, g, 8}, 0.5),
+            random.normals(DType::BF16, {1, s, g, 16})};
+    compareWithFloat64(random, c);
+  }
+}
+
+TEST(Attention, BlocksOfARingOfBf16AgreeWithFloat64) {
+  for (int seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    AttentionCase c = halfCase(random, DType::BF16, false, 100);
+    for (HostTensor &x : c.in)
+      x = rounded(x);
+    HostTensor dQuery = rounded(random.normals(DType::BF16, c.in[0].shape));
+    HostTensor dOut = rounded(random.normals(DType::BF16, {c.b, c.s, c.h, c.e}));
+    const RunOptions options{{{{"context", 2}}}, 1}; // the second of two ranks attends to the first one's keys
+    const Json attrs = {{"scale", c.scale}, {"axes", {0, 1, 2}}, {"step", 1}};
+    AttentionCase wide = c;
+    for (HostTensor &x : wide.in)
+      x.dtype = F64;
+    std::vector<HostTensor> out = runKernel("attention", wide.attrs(), wide.in, wide.types());
+    out[0].dtype = DType::BF16;
+    out[0] = rounded(out[0]);
+    std::vector<std::vector<HostTensor>> gradients;
+    for (DType dtype : {DType::BF16, F64}) {
+      std::vector<HostTensor> operands = {dQuery, c.in[0], c.in[1], c.in[2], out[0], out[1], dOut};
+      for (HostTensor &x : operands)
+        x.dtype = dtype;
+      operands[5].dtype = dtype == F64 ? F64 : F32;
+      gradients.push_back(runKernel("attention_block_backward", attrs, operands,
+                                    {{dtype, c.in[0].shape}, {dtype, c.in[1].shape}, {dtype, c.in[2].shape}}, options));
+    }
+    for (size_t i = 0; i < 3; ++i)
+      expectNear(gradients[0][i], gradients[1][i].values, 0.06, "gradient " + std::to_string(i));
   }
 }
 

@@ -153,6 +153,34 @@ TEST(CrossEntropy, SixteenBitLogitsHaveAFloat32Loss) {
   EXPECT_NEAR(back[0].values[1], std::exp(-8.0), 2e-6);
 }
 
+TEST(CrossEntropy, OfBf16LogitsAgreesWithFloat64) {
+  for (int seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const int64_t classes = random.integer(1, 60), columns = classes + (seed % 2 ? 0 : random.integer(1, 9));
+    const Shape rows = {random.integer(1, 9)}, shape = {rows[0], columns};
+    HostTensor x = rounded(random.normals(DType::BF16, shape, 4));
+    HostTensor labels = random.integers(DType::I64, rows, 0, classes - 1), dy = random.normals(F32, rows);
+    labels.values[0] = -100;
+    for (int64_t i = 0; i < x.elements(); ++i)
+      if (i % columns >= classes)
+        x.values[i] = std::nan(""); // which nothing may read
+    const Json attrs = {{"ignore_index", -100}, {"classes", classes}};
+    std::vector<HostTensor> gradients;
+    std::vector<std::vector<HostTensor>> losses;
+    for (DType dtype : {DType::BF16, F64}) {
+      x.dtype = dtype;
+      dy.dtype = dtype == F64 ? F64 : F32;
+      losses.push_back(runKernel("cross_entropy", attrs, {x, labels}, {{dy.dtype, rows}, {dy.dtype, rows}}));
+      gradients.push_back(
+          runKernel("cross_entropy_backward", attrs, {x, labels, losses.back()[1], dy}, {{dtype, shape}})[0]);
+    }
+    expectNear(losses[0][0], losses[1][0].values, 1e-5, "nll");
+    expectNear(losses[0][1], losses[1][1].values, 1e-5, "lse");
+    expectNear(gradients[0], gradients[1].values, 1.0 / 256, "gradient");
+  }
+}
+
 TEST(CrossEntropy, MatchesTheDefinitionAndItsGradient) {
   for (int seed = 0; seed < 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
