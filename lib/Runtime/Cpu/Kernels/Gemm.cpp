@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocking: a block of b (kDepth x kColumns) is packed into panels that stream from the outer caches. A block of
 // a (kRows x kDepth) is packed into panels that stay in the second-level cache. The inner kernel keeps a tile of
-// c in registers.
+// c in registers. While it multiplies, it prefetches what is packed next.
 #include "Gemm.h"
+#include "Prefetch.h"
 #include "Simd.h"
 #include "TransposeSquare.h"
 #include "kerf/Runtime/Cpu/ThreadTeam.h"
@@ -16,6 +17,7 @@ namespace kerf::runtime::kernels {
 namespace {
 constexpr int64_t kDepth = 256, kRows = 96, kColumns = 768; // multiples of every tile below
 constexpr int64_t kAlignment = 64;
+constexpr int64_t kStepsOfPrefetch = 4; // steps along the depth in which the inner kernel prefetches one cache line
 
 /// The tile of c that is kept in registers: rows x (vectors * lanes) elements. Its size is chosen such that the tile, a
 /// row of b and one value of a fit into the 32 (AVX-512) or 16 vector registers.
@@ -76,19 +78,27 @@ template <typename T, int64_t width, int64_t vectorBytes>
   }
 }
 
-/// Computes a tile of c, of which only the first `vectors` vectors of each row are used.
+/// Computes a tile of c, of which only the first `vectors` vectors of each row are used, and prefetches lines of
+/// `ahead` meanwhile.
 template <typename T, Isa isa, int64_t vectors>
 [[gnu::always_inline]] inline void multiplyVectors(int64_t depth, T alpha, const T *a, const T *b, T *c, int64_t ldc,
-                                                   int64_t rows, int64_t columns, GemmOutput output) {
+                                                   int64_t rows, int64_t columns, GemmOutput output,
+                                                   PrefetchQueue &ahead) {
   using Shape = Tile<T, isa>;
   using Vector = typename Shape::Vector;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < vectors; ++j)
+      __builtin_prefetch(c + i * ldc + j * Shape::lanes, /*rw=*/1);
   Vector sum[Shape::rows][vectors];
 #pragma GCC unroll 8
   for (int64_t i = 0; i < Shape::rows; ++i)
 #pragma GCC unroll 4
     for (int64_t j = 0; j < vectors; ++j)
       sum[i][j] = Vector{};
+  PrefetchQueue lines = ahead; // a copy, which the compiler keeps in registers
   for (int64_t p = 0; p < depth; ++p, a += Shape::rows, b += Shape::columns) {
+    if (p % kStepsOfPrefetch == 0)
+      lines.prefetchNext();
     Vector row[vectors];
 #pragma GCC unroll 4
     for (int64_t j = 0; j < vectors; ++j)
@@ -99,6 +109,7 @@ template <typename T, Isa isa, int64_t vectors>
       for (int64_t j = 0; j < vectors; ++j)
         sum[i][j] += a[i] * row[j];
   }
+  ahead = lines;
   if (rows == Shape::rows && columns == vectors * Shape::lanes) {
 #pragma GCC unroll 8
     for (int64_t i = 0; i < Shape::rows; ++i)
@@ -125,14 +136,15 @@ template <typename T, Isa isa, int64_t vectors>
 /// Computes `rows` rows and `columns` columns of a tile of c.
 template <typename T, Isa isa>
 [[gnu::always_inline]] inline void multiplyTile(int64_t depth, T alpha, const T *a, const T *b, T *c, int64_t ldc,
-                                                int64_t rows, int64_t columns, GemmOutput output) {
+                                                int64_t rows, int64_t columns, GemmOutput output,
+                                                PrefetchQueue &ahead) {
   using Shape = Tile<T, isa>;
   if (columns > 2 * Shape::lanes)
-    multiplyVectors<T, isa, Shape::vectors>(depth, alpha, a, b, c, ldc, rows, columns, output);
+    multiplyVectors<T, isa, Shape::vectors>(depth, alpha, a, b, c, ldc, rows, columns, output, ahead);
   else if (columns > Shape::lanes)
-    multiplyVectors<T, isa, 2>(depth, alpha, a, b, c, ldc, rows, columns, output);
+    multiplyVectors<T, isa, 2>(depth, alpha, a, b, c, ldc, rows, columns, output, ahead);
   else
-    multiplyVectors<T, isa, 1>(depth, alpha, a, b, c, ldc, rows, columns, output);
+    multiplyVectors<T, isa, 1>(depth, alpha, a, b, c, ldc, rows, columns, output, ahead);
 }
 
 /// Rounds rows (here) or columns (below) up to complete tiles of the instruction set that needs most. For example, 8
@@ -150,25 +162,52 @@ template <typename T> int64_t packedBBytes(int64_t n, int64_t k) {
   return roundUp(std::min(k, kDepth) * std::min(wholeColumns<T>(n), kColumns) * int64_t(sizeof(T)), kAlignment);
 }
 
+/// Returns the memory of a block that `pack` reads.
+template <typename T>
+MemoryRows memoryOf(const T *from, int64_t stride, int64_t depthStride, int64_t size, int64_t depth) {
+  const int64_t bytes = sizeof(T);
+  return depthStride == 1 ? MemoryRows{from, depth * bytes, stride * bytes, size}
+                          : MemoryRows{from, size * bytes, depthStride * bytes, depth};
+}
+
 template <typename T, Isa isa>
 [[gnu::always_inline]] inline void multiply(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<T> a, MatrixView<T> b,
                                             T *c, int64_t ldc, GemmOutput output, T *packedA, T *packedB) {
   using Shape = Tile<T, isa>;
+  PrefetchQueue ahead;
   for (int64_t j0 = 0; j0 < n; j0 += kColumns) {
     int64_t columns = std::min(kColumns, n - j0);
     for (int64_t p0 = 0; p0 < k; p0 += kDepth) {
       int64_t depth = std::min(kDepth, k - p0);
       GemmOutput store = p0 == 0 ? output : GemmOutput::Add;
-      pack<T, Shape::columns, TileShape<isa>::vectorBytes>(b.data + p0 * b.row + j0 * b.column, b.column, b.row,
-                                                           columns, depth, packedB);
+      // After the last block of a and the last panel of this block of b, the next block of b begins.
+      const bool goesDeeper = p0 + kDepth < k;
+      const int64_t nextP = goesDeeper ? p0 + kDepth : 0, nextJ = goesDeeper ? j0 : j0 + kColumns;
+      auto blockOfA = [&](int64_t i, int64_t p) {
+        return memoryOf(a.data + i * a.row + p * a.column, a.row, a.column, std::min(kRows, m - i),
+                        std::min(kDepth, k - p));
+      };
+      auto panelOfB = [&](int64_t j, int64_t p) {
+        return j < n ? memoryOf(b.data + p * b.row + j * b.column, b.column, b.row, std::min(Shape::columns, n - j),
+                                std::min(kDepth, k - p))
+                     : MemoryRows{};
+      };
       for (int64_t i0 = 0; i0 < m; i0 += kRows) {
         int64_t rows = std::min(kRows, m - i0);
         pack<T, Shape::rows, TileShape<isa>::vectorBytes>(a.data + i0 * a.row + p0 * a.column, a.row, a.column, rows,
                                                           depth, packedA);
-        for (int64_t j = 0; j < columns; j += Shape::columns)
+        ahead.then(i0 + kRows < m ? blockOfA(i0 + kRows, p0) : nextJ < n ? blockOfA(0, nextP) : MemoryRows{});
+        for (int64_t j = 0; j < columns; j += Shape::columns) {
+          const int64_t width = std::min(Shape::columns, columns - j);
+          if (i0 == 0) {
+            pack<T, Shape::columns, TileShape<isa>::vectorBytes>(b.data + p0 * b.row + (j0 + j) * b.column, b.column,
+                                                                 b.row, width, depth, packedB + j * depth);
+            ahead.first(j + Shape::columns < columns ? panelOfB(j0 + j + Shape::columns, p0) : panelOfB(nextJ, nextP));
+          }
           for (int64_t i = 0; i < rows; i += Shape::rows)
             multiplyTile<T, isa>(depth, alpha, packedA + i * depth, packedB + j * depth, c + (i0 + i) * ldc + j0 + j,
-                                 ldc, std::min(Shape::rows, rows - i), std::min(Shape::columns, columns - j), store);
+                                 ldc, std::min(Shape::rows, rows - i), width, store, ahead);
+        }
       }
     }
   }
@@ -235,6 +274,7 @@ template <typename T, Isa isa>
                                                     MatrixView<T> b, T *c, int64_t ldc, GemmOutput output, T *packedA,
                                                     T *packedB) {
   using Shape = Tile<T, isa>;
+  PrefetchQueue ahead; // stays empty
   for (int64_t p0 = 0; p0 < k; p0 += kDepth) {
     const int64_t depth = std::min(kDepth, k - p0);
     pack<T, Shape::rows, TileShape<isa>::vectorBytes>(a.data + p0 * a.column, a.row, a.column, m, depth, packedA);
@@ -242,7 +282,8 @@ template <typename T, Isa isa>
       const int64_t columns = std::min(Shape::columns, n - j);
       pack<T, Shape::columns, TileShape<isa>::vectorBytes>(b.data + p0 * b.row + j * b.column, b.column, b.row, columns,
                                                            depth, packedB);
-      multiplyTile<T, isa>(depth, alpha, packedA, packedB, c + j, ldc, m, columns, p0 == 0 ? output : GemmOutput::Add);
+      multiplyTile<T, isa>(depth, alpha, packedA, packedB, c + j, ldc, m, columns, p0 == 0 ? output : GemmOutput::Add,
+                           ahead);
     }
   }
 }

@@ -5,6 +5,7 @@
 // memory between them.
 #include "GemmOfBf16.h"
 #include "Bf16Panels.h"
+#include "Prefetch.h"
 #include "Simd.h"
 #include "kerf/Package/Half.h"
 
@@ -22,7 +23,6 @@
 namespace kerf::runtime::kernels {
 
 namespace {
-constexpr int64_t kCacheLine = 64;
 constexpr int64_t kPackedNumbers = 384 * 1024; // of b that are packed at once, at most
 constexpr int64_t kMostDepth = 1024;           // numbers along the depth that are packed at once, a multiple of kStep
 constexpr int64_t kMostRows = 1024;            // rows whose sums are kept between blocks of the depth, at most
