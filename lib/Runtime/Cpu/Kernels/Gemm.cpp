@@ -17,7 +17,7 @@ namespace kerf::runtime::kernels {
 namespace {
 constexpr int64_t kDepth = 256, kRows = 96, kColumns = 768; // multiples of every tile below
 constexpr int64_t kAlignment = 64;
-constexpr int64_t kStepsOfPrefetch = 4; // steps along the depth in which the inner kernel prefetches one cache line
+constexpr int64_t kStepsOfPrefetch = 4; // steps along the depth from one prefetch of the inner kernel to the next
 
 /// The tile of c that is kept in registers: rows x (vectors * lanes) elements. Its size is chosen such that the tile, a
 /// row of b and one value of a fit into the 32 (AVX-512) or 16 vector registers.
@@ -78,17 +78,14 @@ template <typename T, int64_t width, int64_t vectorBytes>
   }
 }
 
-/// Computes a tile of c, of which only the first `vectors` vectors of each row are used, and prefetches lines of
-/// `ahead` meanwhile.
+/// Computes a tile of c, of which only the first `vectors` vectors of each row are used. Meanwhile it prefetches the
+/// tile and lines of `ahead`.
 template <typename T, Isa isa, int64_t vectors>
 [[gnu::always_inline]] inline void multiplyVectors(int64_t depth, T alpha, const T *a, const T *b, T *c, int64_t ldc,
                                                    int64_t rows, int64_t columns, GemmOutput output,
                                                    PrefetchQueue &ahead) {
   using Shape = Tile<T, isa>;
   using Vector = typename Shape::Vector;
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < vectors; ++j)
-      __builtin_prefetch(c + i * ldc + j * Shape::lanes, /*rw=*/1);
   Vector sum[Shape::rows][vectors];
 #pragma GCC unroll 8
   for (int64_t i = 0; i < Shape::rows; ++i)
@@ -97,8 +94,12 @@ template <typename T, Isa isa, int64_t vectors>
       sum[i][j] = Vector{};
   PrefetchQueue lines = ahead; // a copy, which the compiler keeps in registers
   for (int64_t p = 0; p < depth; ++p, a += Shape::rows, b += Shape::columns) {
-    if (p % kStepsOfPrefetch == 0)
+    if (p % kStepsOfPrefetch == 0) {
       lines.prefetchNext();
+      if (const int64_t i = p / kStepsOfPrefetch; i < rows)
+        for (int64_t j = 0; j < vectors; ++j)
+          __builtin_prefetch(c + i * ldc + j * Shape::lanes, /*rw=*/1);
+    }
     Vector row[vectors];
 #pragma GCC unroll 4
     for (int64_t j = 0; j < vectors; ++j)
