@@ -197,13 +197,14 @@ template <typename T, Isa isa>
         int64_t rows = std::min(kRows, m - i0);
         pack<T, Shape::rows, TileShape<isa>::vectorBytes>(a.data + i0 * a.row + p0 * a.column, a.row, a.column, rows,
                                                           depth, packedA);
-        ahead.then(i0 + kRows < m ? blockOfA(i0 + kRows, p0) : nextJ < n ? blockOfA(0, nextP) : MemoryRows{});
+        ahead.reset(i0 + kRows < m ? blockOfA(i0 + kRows, p0) : nextJ < n ? blockOfA(0, nextP) : MemoryRows{});
         for (int64_t j = 0; j < columns; j += Shape::columns) {
           const int64_t width = std::min(Shape::columns, columns - j);
           if (i0 == 0) {
             pack<T, Shape::columns, TileShape<isa>::vectorBytes>(b.data + p0 * b.row + (j0 + j) * b.column, b.column,
                                                                  b.row, width, depth, packedB + j * depth);
-            ahead.first(j + Shape::columns < columns ? panelOfB(j0 + j + Shape::columns, p0) : panelOfB(nextJ, nextP));
+            ahead.putFirst(j + Shape::columns < columns ? panelOfB(j0 + j + Shape::columns, p0)
+                                                        : panelOfB(nextJ, nextP));
           }
           for (int64_t i = 0; i < rows; i += Shape::rows)
             multiplyTile<T, isa>(depth, alpha, packedA + i * depth, packedB + j * depth, c + (i0 + i) * ldc + j0 + j,

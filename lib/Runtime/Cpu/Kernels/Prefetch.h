@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prefetching for loops that compute on one block of a matrix while the memory of the next block comes closer. The
-// prefetches are spread over the loop, because a processor waits for few cache lines at a time.
+// Prefetching for loops that compute on one block of a matrix while the next block is fetched into the cache. The
+// prefetches are spread over the loop, because a processor can wait for only a few cache lines at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ struct MemoryRows {
 /// The cache lines that are prefetched next: those of up to two blocks of memory, one block after the other.
 class PrefetchQueue {
 public:
-  /// Puts a block at the front and drops what was there, so that the block of `then` comes after it.
-  void first(const MemoryRows &rows) {
+  /// Replaces the whole queue by one block.
+  void reset(const MemoryRows &rows) {
+    back = rows;
+    putFirst({});
+  }
+  /// Puts a block at the front, in place of what is left of the block that is there.
+  void putFirst(const MemoryRows &rows) {
     front = rows;
     line = 0;
-  }
-  /// Replaces the whole queue by a block.
-  void then(const MemoryRows &rows) {
-    back = rows;
-    first({});
   }
   /// Asks the second-level cache for the next line.
   [[gnu::always_inline]] void prefetchNext() {
     if (front.count == 0) {
       if (back.count == 0)
         return;
-      first(back);
+      putFirst(back);
       back.count = 0;
     }
     __builtin_prefetch(static_cast<const char *>(front.from) + line, /*rw=*/0, /*locality=*/2);
