@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocking: a block of b (kDepth x kColumns) is packed into panels that stream from the outer caches. A block of
 // a (kRows x kDepth) is packed into panels that stay in the second-level cache. The inner kernel keeps a tile of
-// c in registers. While it multiplies, it prefetches what is packed next.
+// c in registers. While it multiplies, it prefetches this tile and what is packed next.
 #include "Gemm.h"
 #include "Prefetch.h"
 #include "Simd.h"
@@ -79,7 +79,7 @@ template <typename T, int64_t width, int64_t vectorBytes>
 }
 
 /// Computes a tile of c, of which only the first `vectors` vectors of each row are used. Meanwhile it prefetches the
-/// tile and lines of `ahead`.
+/// tile of c and the next lines of `ahead`.
 template <typename T, Isa isa, int64_t vectors>
 [[gnu::always_inline]] inline void multiplyVectors(int64_t depth, T alpha, const T *a, const T *b, T *c, int64_t ldc,
                                                    int64_t rows, int64_t columns, GemmOutput output,
